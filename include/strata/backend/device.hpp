@@ -1,0 +1,44 @@
+// One device: memory, copies, weights, and the operations on them. CPU and CUDA implement the same.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "strata/backend/tensor.hpp"
+#include "strata/core/result.hpp"
+
+namespace strata {
+
+class Ops;
+
+struct DeviceFacts {
+    std::string name;           // "cpu" or the GPU's name
+    std::string kernels;        // which kernels run: scalar, avx2, avx512-vnni, sm_90 ...
+    std::size_t free_bytes = 0;  // memory still free on the device; 0 = unknown
+    int threads = 0;
+};
+
+class Device {
+  public:
+    virtual ~Device() = default;
+    virtual DeviceFacts facts() const = 0;
+    // Zeroed memory, aligned to 64 bytes.
+    virtual Result<Buffer> allocate(std::size_t bytes) = 0;
+    // Takes a stored tensor over into the device's own layout; the bytes may be unmapped afterwards.
+    virtual Result<std::unique_ptr<Weight>> upload(const StoredTensor& stored) = 0;
+    virtual void copy_to_host(void* to, const void* from_device, std::size_t bytes) = 0;
+    virtual void copy_from_host(void* to_device, const void* from, std::size_t bytes) = 0;
+    virtual void copy_on_device(void* to_device, const void* from_device, std::size_t bytes) = 0;
+    // Waits until everything asked of ops() so far has happened.
+    virtual void synchronize() = 0;
+    virtual Ops& ops() = 0;
+};
+
+struct CpuDeviceOptions {
+    int threads = 1;
+    std::string kernels = "auto";  // auto, scalar, avx2, avx512
+};
+Result<std::unique_ptr<Device>> make_cpu_device(const CpuDeviceOptions& options);
+
+}  // namespace strata

@@ -1,0 +1,69 @@
+// What a device holds: element types, raw buffers, weight matrices, activations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace strata {
+
+// Element types of stored tensors (GGUF names). Activations are always f32; K/V rows f32 or f16.
+enum class ElementType : std::uint8_t {
+    f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k, iq4_nl, iq3_s, mxfp4, nvfp4,
+};
+
+struct BlockShape {
+    std::size_t elements;  // elements of one block along the contiguous dimension
+    std::size_t bytes;
+};
+[[nodiscard]] BlockShape block_shape(ElementType type);
+[[nodiscard]] const char* element_type_name(ElementType type);
+
+// Memory on a device. Move-only; freed with the last owner. `address` is a device address: only the
+// device that allocated it may read or write through it.
+class Buffer {
+  public:
+    Buffer() = default;
+    Buffer(void* address, std::size_t bytes, std::shared_ptr<void> owner)
+        : address_(address), bytes_(bytes), owner_(std::move(owner)) {}
+    void* address() const { return address_; }
+    float* f32() const { return static_cast<float*>(address_); }
+    std::size_t bytes() const { return bytes_; }
+    explicit operator bool() const { return address_ != nullptr; }
+
+  private:
+    void* address_ = nullptr;
+    std::size_t bytes_ = 0;
+    std::shared_ptr<void> owner_;
+};
+
+// A weight tensor as the file stores it: `experts` matrices of `rows` x `cols`, each row `cols`
+// contiguous elements (GGUF ne0 = cols, ne1 = rows, ne2 = experts). The bytes are borrowed.
+struct StoredTensor {
+    ElementType type = ElementType::f32;
+    std::int64_t cols = 0;
+    std::int64_t rows = 1;
+    std::int64_t experts = 1;
+    std::span<const std::byte> bytes;
+};
+
+// A weight on a device, in whatever layout the device likes best. Made by Device::upload.
+class Weight {
+  public:
+    virtual ~Weight() = default;
+    std::int64_t cols = 0;
+    std::int64_t rows = 0;
+    std::int64_t experts = 1;
+    ElementType type = ElementType::f32;
+    float scale = 1.0F;  // multiplies a product (NVFP4's companion tensor); 1 otherwise
+};
+
+// `rows` rows of `cols` contiguous f32 values on the device: one row per token.
+struct Rows {
+    float* values = nullptr;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+};
+
+}  // namespace strata

@@ -1,0 +1,94 @@
+// The server's view of the engine: a FIFO queue of requests, of which the first holds the engine under
+// a ticket {epoch, id}; events of that ticket reach its listener, every other line is counted and
+// dropped. All calls and callbacks happen on the one I/O thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "protocol/done_line.hpp"
+#include "protocol/gen_command.hpp"
+#include "protocol/info_line.hpp"
+#include "protocol/progress_line.hpp"
+#include "protocol/resume_line.hpp"
+#include "protocol/token_line.hpp"
+
+namespace strata::serve {
+
+struct Ticket {
+    std::uint64_t epoch = 0;
+    std::uint64_t id = 0;
+    friend bool operator==(const Ticket&, const Ticket&) = default;
+};
+
+enum class FailureKind : std::uint8_t {
+    engine_died,    // the engine ended while it worked on this request
+    engine_failed,  // state FAILED: no engine will come (text says why)
+    start_timeout,  // no engine became ready before the request's deadline
+    refused,        // the engine answered ERR; `err_code` says which
+    queue_full,
+    shutting_down,
+};
+
+struct EngineFailure {
+    FailureKind kind = FailureKind::engine_died;
+    std::string err_code;  // word of protocol::ErrCode when refused
+    std::string text;      // for people; says what happens next
+    std::chrono::seconds retry_after{0};
+};
+
+// What a request hears. Exactly one of on_done and on_failure comes, as the last call.
+class RequestListener {
+  public:
+    virtual ~RequestListener() = default;
+    virtual void on_admitted(const Ticket&) {}  // holds the engine now
+    virtual void on_resume(const protocol::ResumeLine&) {}
+    virtual void on_progress(const protocol::ProgressLine&) {}
+    virtual void on_token(const protocol::TokenLine&) {}
+    virtual void on_done(const protocol::DoneLine&) = 0;
+    virtual void on_failure(const EngineFailure&) = 0;
+};
+
+enum class EngineState : std::uint8_t { starting, loading, ready, restarting, failed, stopped };
+
+// What /health, /status and the page show; a copy of values.
+struct EngineView {
+    EngineState state = EngineState::starting;
+    std::uint64_t epoch = 0;
+    double load_progress = 0.0;               // 0..1 while loading
+    std::optional<std::chrono::seconds> eta;  // of the load or the next restart
+    std::string failure;                      // why FAILED, or the last exit, in words
+    std::optional<protocol::InfoLine> info;   // of the running epoch
+    std::size_t queued = 0;
+    bool busy = false;                        // a request holds the engine
+    // Of the request that holds the engine:
+    std::uint64_t active_id = 0;
+    std::int64_t prompt_tokens = 0;
+    std::int64_t prompt_read = 0;
+    std::int64_t generated = 0;
+    std::int64_t max_tokens = 0;
+    std::chrono::steady_clock::time_point active_since{};
+    // Counters since the server started.
+    std::uint64_t engine_starts = 0;
+    std::uint64_t foreign_lines = 0;   // lines of no ticket, or unknown
+};
+
+using RequestId = std::uint64_t;  // the server's own, unique for its life
+
+class EngineClient {
+  public:
+    virtual ~EngineClient() = default;
+    // Queues a request (its command's id is set here). The listener is held until its last call.
+    virtual RequestId submit(protocol::GenCommand command, std::shared_ptr<RequestListener> listener) = 0;
+    // The client left: a queued request leaves the queue and hears nothing more; the running one is
+    // stopped (STOP) and the engine counts as held until its DONE came. No call follows on the listener.
+    virtual void cancel(RequestId id) = 0;
+    // A stop string was found: STOP is sent, on_done still comes.
+    virtual void stop_writing(RequestId id) = 0;
+    virtual EngineView view() const = 0;
+};
+
+}  // namespace strata::serve

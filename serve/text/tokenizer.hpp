@@ -1,0 +1,45 @@
+// Text <-> token ids, from the vocabulary in a GGUF file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/gguf/gguf.hpp"
+#include "strata/core/result.hpp"
+
+namespace strata::serve {
+
+using TokenId = std::int32_t;
+
+// A piece of a prompt. Only the template's own text may become control or user-defined tokens; text that
+// came from a message never does.
+struct PromptPiece {
+    std::string text;
+    bool from_message = false;
+};
+
+enum class TokenKind : std::uint8_t { normal, unknown, control, user_defined, unused, byte };
+
+class Tokenizer {
+  public:
+    virtual ~Tokenizer() = default;
+    // Ids of the pieces as one text: pieces join before the vocabulary splits them (a merge may cross the
+    // border of two pieces), but no control or user-defined token takes a character of a message.
+    virtual std::vector<TokenId> encode(std::span<const PromptPiece> pieces) const = 0;
+    // The bytes of one token (may end inside a UTF-8 sequence); control tokens give their text.
+    virtual std::string_view bytes(TokenId id) const = 0;
+    virtual TokenKind kind(TokenId id) const = 0;
+    virtual std::size_t size() const = 0;
+    virtual std::vector<TokenId> end_ids() const = 0;  // eos, eot, eom of the file
+    // The id of a control or user-defined token by its text; -1 when there is none.
+    virtual TokenId special(std::string_view text) const = 0;
+};
+
+// Refuses a vocabulary that is missing parts, and an unknown model or pre-tokeniser, by name.
+Result<std::unique_ptr<Tokenizer>> make_tokenizer(const gguf::Header& header);
+
+}  // namespace strata::serve
