@@ -66,8 +66,13 @@ function(strata_test name)
     target_compile_definitions(${name} PRIVATE
         STRATA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" STRATA_BIN_DIR="${CMAKE_BINARY_DIR}/bin"
         STRATA_TEST_BIN_DIR="${CMAKE_BINARY_DIR}/tests")
+    # Tests of real processes measure deadlines: nothing else runs beside them.
+    set(serial FALSE)
+    if(ARG_LABEL STREQUAL "process")
+        set(serial TRUE)
+    endif()
     catch_discover_tests(${name} TEST_PREFIX "${name}."
-        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${serial})
 endfunction()
 
 # strata_fuzzer(NAME SOURCES ... LINK ...): a libFuzzer target (preset fuzz).
