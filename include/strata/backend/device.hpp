@@ -13,8 +13,8 @@ namespace strata {
 class Ops;
 
 struct DeviceFacts {
-    std::string name;           // "cpu" or the GPU's name
-    std::string kernels;        // which kernels run: scalar, avx2, avx512-vnni, sm_90 ...
+    std::string name;            // "cpu" or the GPU's name
+    std::string kernels;         // which kernels run: scalar, avx2, avx512-vnni, sm_90 ...
     std::size_t free_bytes = 0;  // memory still free on the device; 0 = unknown
     int threads = 0;
 };
@@ -25,8 +25,11 @@ class Device {
     virtual DeviceFacts facts() const = 0;
     // Zeroed memory, aligned to 64 bytes.
     virtual Result<Buffer> allocate(std::size_t bytes) = 0;
-    // Takes a stored tensor over into the device's own layout; the bytes may be unmapped afterwards.
+    // Takes a stored tensor over into the device's own layout; the bytes may be unmapped
+    // afterwards.
     virtual Result<std::unique_ptr<Weight>> upload(const StoredTensor& stored) = 0;
+    // The same for what is used value by value (norms, biases, convolutions): f32, in file order.
+    virtual Result<Buffer> upload_values(const StoredTensor& stored) = 0;
     virtual void copy_to_host(void* to, const void* from_device, std::size_t bytes) = 0;
     virtual void copy_from_host(void* to_device, const void* from, std::size_t bytes) = 0;
     virtual void copy_on_device(void* to_device, const void* from_device, std::size_t bytes) = 0;

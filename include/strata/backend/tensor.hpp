@@ -5,12 +5,24 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace strata {
 
 // Element types of stored tensors (GGUF names). Activations are always f32; K/V rows f32 or f16.
 enum class ElementType : std::uint8_t {
-    f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k, iq4_nl, iq3_s, mxfp4, nvfp4,
+    f32,
+    f16,
+    bf16,
+    q8_0,
+    q4_0,
+    q4_k,
+    q5_k,
+    q6_k,
+    iq4_nl,
+    iq3_s,
+    mxfp4,
+    nvfp4,
 };
 
 struct BlockShape {
@@ -57,6 +69,11 @@ class Weight {
     std::int64_t experts = 1;
     ElementType type = ElementType::f32;
     float scale = 1.0F;  // multiplies a product (NVFP4's companion tensor); 1 otherwise
+    std::vector<float> expert_scales;  // one scale per expert instead; empty = `scale` for all
+
+    float scale_of(std::int64_t expert) const {
+        return expert_scales.empty() ? scale : expert_scales[static_cast<std::size_t>(expert)];
+    }
 };
 
 // `rows` rows of `cols` contiguous f32 values on the device: one row per token.
