@@ -1,6 +1,6 @@
-// The server's view of the engine: a FIFO queue of requests, of which the first holds the engine under
-// a ticket {epoch, id}; events of that ticket reach its listener, every other line is counted and
-// dropped. All calls and callbacks happen on the one I/O thread.
+// The server's view of the engine: a FIFO queue of requests, of which the first holds the engine
+// under a ticket {epoch, id}; events of that ticket reach its listener, every other line is counted
+// and dropped. All calls and callbacks happen on the one I/O thread.
 #pragma once
 
 #include <chrono>
@@ -63,7 +63,7 @@ struct EngineView {
     std::string failure;                      // why FAILED, or the last exit, in words
     std::optional<protocol::InfoLine> info;   // of the running epoch
     std::size_t queued = 0;
-    bool busy = false;                        // a request holds the engine
+    bool busy = false;  // a request holds the engine
     // Of the request that holds the engine:
     std::uint64_t active_id = 0;
     std::int64_t prompt_tokens = 0;
@@ -73,7 +73,7 @@ struct EngineView {
     std::chrono::steady_clock::time_point active_since{};
     // Counters since the server started.
     std::uint64_t engine_starts = 0;
-    std::uint64_t foreign_lines = 0;   // lines of no ticket, or unknown
+    std::uint64_t foreign_lines = 0;  // lines of no ticket, or unknown
 };
 
 using RequestId = std::uint64_t;  // the server's own, unique for its life
@@ -82,9 +82,11 @@ class EngineClient {
   public:
     virtual ~EngineClient() = default;
     // Queues a request (its command's id is set here). The listener is held until its last call.
-    virtual RequestId submit(protocol::GenCommand command, std::shared_ptr<RequestListener> listener) = 0;
+    virtual RequestId submit(protocol::GenCommand command,
+                             std::shared_ptr<RequestListener> listener) = 0;
     // The client left: a queued request leaves the queue and hears nothing more; the running one is
-    // stopped (STOP) and the engine counts as held until its DONE came. No call follows on the listener.
+    // stopped (STOP) and the engine counts as held until its DONE came. No call follows on the
+    // listener.
     virtual void cancel(RequestId id) = 0;
     // A stop string was found: STOP is sent, on_done still comes.
     virtual void stop_writing(RequestId id) = 0;

@@ -1,4 +1,5 @@
-// The chat template of a model file: a bounded interpreter of the Jinja subset that real templates need.
+// The chat template of a model file: a bounded interpreter of the Jinja subset that real templates
+// need.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@ struct TemplateLimits {
 class ChatTemplate {
   public:
     virtual ~ChatTemplate() = default;
-    // Renders with the variables of `context` (messages, tools, add_generation_prompt, ...). Every string
-    // inside `messages` and `tools` is a message's; the result's pieces keep that mark through every
-    // operation. A refusal says what the template raised or which limit it met.
+    // Renders with the variables of `context` (messages, tools, add_generation_prompt, ...). Every
+    // string inside `messages` and `tools` is a message's; the result's pieces keep that mark
+    // through every operation. A refusal says what the template raised or which limit it met.
     virtual Result<std::vector<PromptPiece>> render(const TemplateDict& context,
                                                     const TemplateLimits& limits) const = 0;
     virtual const std::string& source() const = 0;

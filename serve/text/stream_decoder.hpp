@@ -1,5 +1,5 @@
-// Token bytes in, text events out: never half a UTF-8 sequence, thinking apart from the answer, stop
-// strings held back and cut off.
+// Token bytes in, text events out: never half a UTF-8 sequence, thinking apart from the answer,
+// stop strings held back and cut off.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ struct DecodedText {
 };
 
 struct StreamDecoderOptions {
-    std::vector<std::string> stop;      // never part of the output
-    std::string think_open;             // "" = the model has no thinking
+    std::vector<std::string> stop;  // never part of the output
+    std::string think_open;         // "" = the model has no thinking
     std::string think_close;
-    bool starts_in_thinking = false;    // the prompt ended inside a think block
+    bool starts_in_thinking = false;  // the prompt ended inside a think block
 };
 
 class StreamDecoder {
@@ -33,8 +33,8 @@ class StreamDecoder {
 
   private:
     StreamDecoderOptions options_;
-    std::string bytes_;      // not yet a whole UTF-8 sequence
-    std::string held_;       // whole characters that could begin a marker or stop string
+    std::string bytes_;  // not yet a whole UTF-8 sequence
+    std::string held_;   // whole characters that could begin a marker or stop string
     bool thinking_ = false;
     bool trim_next_ = false;  // whitespace after a think marker is not part of the text
     std::optional<std::string> stopped_by_;

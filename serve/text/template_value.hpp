@@ -1,6 +1,6 @@
-// The values a chat template works on: Python's None, bool, int, float, str, list and dict with insertion
-// order, as far as templates need them. Strings remember whether they came from a message. The api room
-// turns JSON into these; nothing below api/ sees a JSON type.
+// The values a chat template works on: Python's None, bool, int, float, str, list and dict with
+// insertion order, as far as templates need them. Strings remember whether they came from a
+// message. The api room turns JSON into these; nothing below api/ sees a JSON type.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,13 @@ namespace strata::serve {
 
 class TemplateValue;
 using TemplateList = std::vector<TemplateValue>;
-using TemplateDict = std::vector<std::pair<std::string, TemplateValue>>;  // insertion order, unique keys
+using TemplateDict =
+    std::vector<std::pair<std::string, TemplateValue>>;  // insertion order, unique keys
 
 class TemplateValue {
   public:
-    using Held = std::variant<std::monostate, bool, std::int64_t, double, std::string, TemplateList, TemplateDict>;
+    using Held = std::variant<std::monostate, bool, std::int64_t, double, std::string, TemplateList,
+                              TemplateDict>;
     TemplateValue() = default;  // None
     TemplateValue(Held held) : held_(std::move(held)) {}
     const Held& held() const { return held_; }

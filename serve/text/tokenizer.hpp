@@ -15,8 +15,8 @@ namespace strata::serve {
 
 using TokenId = std::int32_t;
 
-// A piece of a prompt. Only the template's own text may become control or user-defined tokens; text that
-// came from a message never does.
+// A piece of a prompt. Only the template's own text may become control or user-defined tokens; text
+// that came from a message never does.
 struct PromptPiece {
     std::string text;
     bool from_message = false;
@@ -27,8 +27,9 @@ enum class TokenKind : std::uint8_t { normal, unknown, control, user_defined, un
 class Tokenizer {
   public:
     virtual ~Tokenizer() = default;
-    // Ids of the pieces as one text: pieces join before the vocabulary splits them (a merge may cross the
-    // border of two pieces), but no control or user-defined token takes a character of a message.
+    // Ids of the pieces as one text: pieces join before the vocabulary splits them (a merge may
+    // cross the border of two pieces), but no control or user-defined token takes a character of a
+    // message.
     virtual std::vector<TokenId> encode(std::span<const PromptPiece> pieces) const = 0;
     // The bytes of one token (may end inside a UTF-8 sequence); control tokens give their text.
     virtual std::string_view bytes(TokenId id) const = 0;

@@ -1,4 +1,5 @@
-// Arithmetic on sizes that a stranger wrote: every sum and product either fits or says that it does not.
+// Arithmetic on sizes that a stranger wrote: every sum and product either fits or says that it does
+// not.
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,5 @@
-// A broken invariant ends the process at once with exit status 70: no answer is better than a wrong one.
+// A broken invariant ends the process at once with exit status 70: no answer is better than a wrong
+// one.
 #pragma once
 
 namespace strata {
@@ -7,7 +8,7 @@ namespace strata {
 
 }  // namespace strata
 
-#define STRATA_INVARIANT(condition)                                                 \
-    do {                                                                            \
+#define STRATA_INVARIANT(condition)                                                   \
+    do {                                                                              \
         if (!(condition)) ::strata::invariant_broken(#condition, __FILE__, __LINE__); \
     } while (false)

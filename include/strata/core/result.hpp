@@ -1,5 +1,6 @@
 // Result<T, E>: the value, or the reason why there is none. For expected failures only; a broken
-// invariant asserts (core/invariant.hpp), a client's fault is a typed error that serve/http answers.
+// invariant asserts (core/invariant.hpp), a client's fault is a typed error that serve/http
+// answers.
 #pragma once
 
 #include <string>

@@ -14,18 +14,18 @@ namespace strata {
 enum class LayerKind : std::uint8_t { attention, recurrent };
 
 // Sizes of one conversation's memory on the device.
-//   K/V page: for each attention layer in order, kPageTokens K rows then kPageTokens V rows, a row being
-//   kv_heads x head dim elements of kv_type, head-major.
-//   Running state: for each recurrent layer in order, the matrix state (value heads x key dim x value dim
-//   f32, see models.md C6) then the convolution window ((kernel - 1) rows x channels f32, oldest first).
+//   K/V page: for each attention layer in order, kPageTokens K rows then kPageTokens V rows, a row
+//   being kv_heads x head dim elements of kv_type, head-major. Running state: for each recurrent
+//   layer in order, the matrix state (value heads x key dim x value dim f32, see models.md C6) then
+//   the convolution window ((kernel - 1) rows x channels f32, oldest first).
 struct Geometry {
     std::string architecture;
-    std::string quantisation;            // of most weight bytes, e.g. "Q8_0"
+    std::string quantisation;  // of most weight bytes, e.g. "Q8_0"
     std::int64_t vocabulary = 0;
     std::int64_t trained_context = 0;
     std::vector<LayerKind> layers;
     ElementType kv_type = ElementType::f16;
-    std::size_t k_row_bytes = 0;         // of one attention layer and one token
+    std::size_t k_row_bytes = 0;  // of one attention layer and one token
     std::size_t v_row_bytes = 0;
     std::size_t matrix_state_bytes = 0;  // of one recurrent layer
     std::size_t conv_state_bytes = 0;    // of one recurrent layer
@@ -33,8 +33,12 @@ struct Geometry {
 
     std::size_t attention_layers() const;
     std::size_t recurrent_layers() const;
-    std::size_t kv_bytes_per_token() const { return attention_layers() * (k_row_bytes + v_row_bytes); }
-    std::size_t page_bytes() const { return kv_bytes_per_token() * static_cast<std::size_t>(kPageTokens); }
+    std::size_t kv_bytes_per_token() const {
+        return attention_layers() * (k_row_bytes + v_row_bytes);
+    }
+    std::size_t page_bytes() const {
+        return kv_bytes_per_token() * static_cast<std::size_t>(kPageTokens);
+    }
     std::size_t state_bytes() const {
         return recurrent_layers() * (matrix_state_bytes + conv_state_bytes);
     }

@@ -1,5 +1,5 @@
-// Runner: a loaded model. It reads tokens into one conversation's memory and gives logits. It owns the
-// weights and the scratch memory; the conversation's memory belongs to state/live_session.
+// Runner: a loaded model. It reads tokens into one conversation's memory and gives logits. It owns
+// the weights and the scratch memory; the conversation's memory belongs to state/live_session.
 #pragma once
 
 #include <functional>
@@ -24,11 +24,11 @@ struct SequenceMemory {
 
 // What the vocabulary of the model file says about ids that mean something to the engine.
 struct VocabularyFacts {
-    TokenIds end_ids;        // eos, eot and eom ids of the file: any of them ends an answer
-    TokenId turn_open = -1;  // conversation-cache.md section 2; -1 = none
+    TokenIds end_ids;          // eos, eot and eom ids of the file: any of them ends an answer
+    TokenId turn_open = -1;    // conversation-cache.md section 2; -1 = none
     TokenId system_word = -1;  // the id of the token "system"; -1 = none
-    std::string model_id;    // content fingerprint of the file (hex)
-    std::string name;        // general.name
+    std::string model_id;      // content fingerprint of the file (hex)
+    std::string name;          // general.name
 };
 
 class Runner {
@@ -41,10 +41,10 @@ class Runner {
     // Most tokens that one forward() takes.
     virtual std::int64_t chunk_tokens_max() const = 0;
 
-    // Computes rows [first, first + ids.size()): writes their K/V, advances the running state, and, when
-    // `logits` is not empty, writes the vocabulary's f32 logits of the LAST row into it (host memory).
-    // Preconditions: the running state and all rows below `first` are those of the same conversation;
-    // 1 <= ids.size() <= chunk_tokens_max().
+    // Computes rows [first, first + ids.size()): writes their K/V, advances the running state, and,
+    // when `logits` is not empty, writes the vocabulary's f32 logits of the LAST row into it (host
+    // memory). Preconditions: the running state and all rows below `first` are those of the same
+    // conversation; 1 <= ids.size() <= chunk_tokens_max().
     virtual void forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                          std::span<float> logits) = 0;
 };
@@ -52,13 +52,14 @@ class Runner {
 struct RunnerOptions {
     std::string model_path;
     ElementType kv_type = ElementType::f16;
-    std::int64_t max_context = 0;   // rows; for scratch sizes and checks against the model
+    std::int64_t max_context = 0;  // rows; for scratch sizes and checks against the model
     std::int64_t chunk_tokens = 512;
 };
 
-// Loads a GGUF file (also split files) onto the device. `progress(bytes_done, bytes_total)` is called
-// from the calling thread. Refusals name the file, the fault and what is allowed.
-Result<std::unique_ptr<Runner>> load_runner(Device& device, const RunnerOptions& options,
-                                            const std::function<void(std::uint64_t, std::uint64_t)>& progress);
+// Loads a GGUF file (also split files) onto the device. `progress(bytes_done, bytes_total)` is
+// called from the calling thread. Refusals name the file, the fault and what is allowed.
+Result<std::unique_ptr<Runner>> load_runner(
+    Device& device, const RunnerOptions& options,
+    const std::function<void(std::uint64_t, std::uint64_t)>& progress);
 
 }  // namespace strata
