@@ -9,9 +9,13 @@
 
 namespace strata {
 
+// Lets the caller of a load tell "this file is wrong" from "this machine is too small".
+enum class RefusalKind : unsigned char { refused, out_of_memory };
+
 // A refusal in words: names the thing, its value and what is allowed.
 struct Refusal {
     std::string text;
+    RefusalKind kind = RefusalKind::refused;
 };
 
 template <class E>
@@ -22,7 +26,10 @@ template <class E>
 Failure(E) -> Failure<E>;
 
 inline Failure<Refusal> refuse(std::string text) {
-    return {Refusal{std::move(text)}};
+    return {Refusal{std::move(text), RefusalKind::refused}};
+}
+inline Failure<Refusal> refuse_memory(std::string text) {
+    return {Refusal{std::move(text), RefusalKind::out_of_memory}};
 }
 
 template <class T, class E = Refusal>

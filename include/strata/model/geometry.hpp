@@ -1,6 +1,7 @@
 // What the rooms above model/ must know of a model: how big a conversation is, and in which parts.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -31,8 +32,11 @@ struct Geometry {
     std::size_t conv_state_bytes = 0;    // of one recurrent layer
     std::size_t weights_bytes = 0;
 
-    std::size_t attention_layers() const;
-    std::size_t recurrent_layers() const;
+    std::size_t attention_layers() const { return layers_of(LayerKind::attention); }
+    std::size_t recurrent_layers() const { return layers_of(LayerKind::recurrent); }
+    std::size_t layers_of(LayerKind kind) const {
+        return static_cast<std::size_t>(std::count(layers.begin(), layers.end(), kind));
+    }
     std::size_t kv_bytes_per_token() const {
         return attention_layers() * (k_row_bytes + v_row_bytes);
     }
