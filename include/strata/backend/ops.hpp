@@ -52,7 +52,7 @@ struct RopeAngles {
 };
 
 // Which two elements of a head form pair i: (2i, 2i + 1), or (i, i + pairs).
-enum class RopePairing : std::uint8_t { adjacent, halves };
+enum class RotaryPairs : std::uint8_t { adjacent, halves };
 
 struct AttentionShape {
     std::int64_t heads = 0;
@@ -76,7 +76,7 @@ struct QkPreparation {
     float epsilon = 0;
     const float* rope_table = nullptr;  // written by rope_table() in this step
     std::int64_t rope_pairs = 0;        // elements past 2 * rope_pairs stay as they are
-    RopePairing pairing = RopePairing::halves;
+    RotaryPairs pairing = RotaryPairs::halves;
 };
 
 // Who computes each token: [rows][used], best expert first.
