@@ -29,8 +29,17 @@ struct BlockShape {
     std::size_t elements;  // elements of one block along the contiguous dimension
     std::size_t bytes;
 };
-[[nodiscard]] BlockShape block_shape(ElementType type);
-[[nodiscard]] const char* element_type_name(ElementType type);
+[[nodiscard]] constexpr BlockShape block_shape(ElementType type) {
+    constexpr BlockShape kShapes[] = {{1, 4},   {1, 2},     {1, 2},     {32, 34},
+                                      {32, 18}, {256, 144}, {256, 176}, {256, 210},
+                                      {32, 18}, {256, 110}, {32, 17},   {64, 36}};
+    return kShapes[static_cast<std::size_t>(type)];
+}
+[[nodiscard]] constexpr const char* element_type_name(ElementType type) {
+    constexpr const char* kNames[] = {"F32",  "F16",  "BF16",   "Q8_0",  "Q4_0",  "Q4_K",
+                                      "Q5_K", "Q6_K", "IQ4_NL", "IQ3_S", "MXFP4", "NVFP4"};
+    return kNames[static_cast<std::size_t>(type)];
+}
 
 // Memory on a device. Move-only; freed with the last owner. `address` is a device address: only the
 // device that allocated it may read or write through it.
