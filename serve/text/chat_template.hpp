@@ -18,7 +18,7 @@ struct TemplateLimits {
     std::uint64_t steps_max = 10'000'000;
     int depth_max = 200;
     std::size_t output_bytes_max = 1U << 20;
-    std::string date;  // fixed answer of strftime_now's day, "" = today
+    std::string date;  // YYYY-MM-DD, fixed answer of strftime_now (at midnight); "" = now
 };
 
 class ChatTemplate {
@@ -30,6 +30,8 @@ class ChatTemplate {
     virtual Result<std::vector<PromptPiece>> render(const TemplateDict& context,
                                                     const TemplateLimits& limits) const = 0;
     virtual const std::string& source() const = 0;
+    // Whether the template reads a variable of this name anywhere.
+    virtual bool reads(std::string_view variable) const = 0;
 };
 
 // Parses; a refusal names line and column.

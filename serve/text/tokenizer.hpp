@@ -38,6 +38,14 @@ class Tokenizer {
     virtual std::vector<TokenId> end_ids() const = 0;  // eos, eot, eom of the file
     // The id of a control or user-defined token by its text; -1 when there is none.
     virtual TokenId special(std::string_view text) const = 0;
+    // The file's rules for raw text: bos and eos are -1 when the file names none.
+    struct EdgeRules {
+        TokenId bos = -1;
+        TokenId eos = -1;
+        bool add_bos = false;
+        bool add_eos = false;
+    };
+    virtual EdgeRules edges() const = 0;
 };
 
 // Refuses a vocabulary that is missing parts, and an unknown model or pre-tokeniser, by name.
