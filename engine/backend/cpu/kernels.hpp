@@ -1,0 +1,66 @@
+// The inner loops of a product, one set per instruction set, and the layout of the quantised
+// activations that they read. Owns no policy: which rows and tiles a call covers is decided in
+// matmul.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/backend/cpu/isa.hpp"
+#include "engine/backend/cpu/packed_weight.hpp"
+
+namespace strata {
+
+// A quantised row of x: codes, then per block of 32 the scale, the start value of the integer sum,
+// the start values of its two halves, and scale * sum of codes. Codes of weights are stored plus
+// 128, so a sum over them starts at -128 * (sum of the activation's codes).
+struct ActivationLayout {
+    std::size_t scales = 0;         // offset of f32[blocks]
+    std::size_t starts = 0;         // offset of i32[blocks]
+    std::size_t half_starts = 0;    // offset of i32[2 * blocks]
+    std::size_t weighted_sums = 0;  // offset of f32[blocks]
+    std::size_t row_bytes = 0;
+};
+[[nodiscard]] ActivationLayout activation_layout(std::int64_t cols);
+
+// Consecutive tiles times a list of rows.
+struct TileRun {
+    const std::byte* tiles = nullptr;
+    std::size_t tile_bytes = 0;
+    std::int64_t rows = 0;  // output rows from the first tile on; the last tile may be short
+    std::int64_t cols = 0;
+    const std::byte* const* x = nullptr;  // tokens rows: f32 values or quantised rows
+    float* const* y = nullptr;            // tokens rows of the output
+    std::int64_t first_row = 0;           // index in y of the first tile's first row
+    std::int64_t tokens = 0;
+    const float* bias = nullptr;  // of the first tile's first row on; null = none
+    float scale = 1.0F;           // Weight::scale
+    bool accumulate = false;
+};
+
+// A tile that was decoded from stored blocks: codes as in lanes_q8, and f32 scales.
+struct CodeTile {
+    std::uint8_t* codes = nullptr;  // (cols / 32) x 8 x 16 x 4
+    float* scales = nullptr;        // (cols / group) x 16
+    float* mins = nullptr;          // (cols / 32) x 16, subtracted; null when the type has none
+    std::int64_t group = 32;        // elements of one scale: 32 or 16
+};
+
+struct Kernels {
+    void (*lanes_f32)(const TileRun& run);
+    void (*lanes_f16)(const TileRun& run);
+    void (*lanes_bf16)(const TileRun& run);
+    void (*lanes_q8)(const TileRun& run);
+    // run.tiles is unused: the one tile is `tile`.
+    void (*code_tile)(const TileRun& run, const CodeTile& tile);
+    // Rounds `cols` values to a quantised row (layout above).
+    void (*quantise_row)(const float* x, std::int64_t cols, std::byte* row);
+};
+[[nodiscard]] const Kernels& kernels(Isa isa);
+
+// Each instruction set's own table; call only through kernels().
+const Kernels& kernels_scalar();
+const Kernels& kernels_avx2();
+const Kernels& kernels_avx512();
+
+}  // namespace strata

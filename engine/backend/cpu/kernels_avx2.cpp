@@ -1,0 +1,6 @@
+#include "engine/backend/cpu/kernels.hpp"
+namespace strata {
+const Kernels& kernels_avx2() {
+    return kernels_scalar();
+}
+}  // namespace strata
