@@ -1,0 +1,346 @@
+// The rows of the option table and the three kinds of checks they are made of.
+#include "serve/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace strata::serve {
+namespace {
+
+constexpr std::int64_t kContextTokensMax = 4'194'304;  // far above any model's trained context
+constexpr std::int64_t kCheckpointsMax = 1024;
+constexpr std::int64_t kThreadsMax = 1024;
+constexpr std::int64_t kConnectionsMax = 65'536;  // file descriptors of one process
+constexpr std::int64_t kBodyMibMax = 1024;
+constexpr std::size_t kKeyCharsMin = 8;  // a shorter key is guessed
+
+std::string number_text(double value) {
+    std::array<char, 32> out{};
+    const auto end = std::to_chars(out.data(), out.data() + out.size(), value).ptr;
+    return {out.data(), end};
+}
+
+std::optional<std::int64_t> as_integer(const RawValue& raw) {
+    if (const auto* number = std::get_if<std::int64_t>(&raw)) return *number;
+    if (const auto* real = std::get_if<double>(&raw)) {
+        constexpr double kExactMax = 9007199254740992.0;  // 2^53: whole doubles are exact below
+        if (std::floor(*real) == *real && std::fabs(*real) < kExactMax) {
+            return static_cast<std::int64_t>(*real);
+        }
+        return std::nullopt;
+    }
+    const auto* text = std::get_if<std::string>(&raw);
+    if (text == nullptr) return std::nullopt;
+    std::int64_t value = 0;
+    const char* end = text->data() + text->size();
+    const auto parsed = std::from_chars(text->data(), end, value);
+    if (parsed.ec != std::errc{} || parsed.ptr != end || text->empty()) return std::nullopt;
+    return value;
+}
+
+std::optional<double> as_real(const RawValue& raw) {
+    if (const auto* number = std::get_if<std::int64_t>(&raw)) return static_cast<double>(*number);
+    if (const auto* real = std::get_if<double>(&raw)) return *real;
+    const auto* text = std::get_if<std::string>(&raw);
+    if (text == nullptr || text->empty()) return std::nullopt;
+    double value = 0;
+    const char* end = text->data() + text->size();
+    const auto parsed = std::from_chars(text->data(), end, value);
+    if (parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
+    return value;
+}
+
+std::optional<bool> as_bool(const RawValue& raw) {
+    if (const auto* value = std::get_if<bool>(&raw)) return *value;
+    const auto* text = std::get_if<std::string>(&raw);
+    if (text == nullptr) return std::nullopt;
+    if (*text == "true" || *text == "1" || *text == "on") return true;
+    if (*text == "false" || *text == "0" || *text == "off") return false;
+    return std::nullopt;
+}
+
+using Integers = std::int64_t& (*)(Config&);
+using Reals = double& (*)(Config&);
+using Texts = std::string& (*)(Config&);
+using Switches = bool& (*)(Config&);
+using Lists = std::vector<std::string>& (*)(Config&);
+
+// A field of a const Config through the same accessor: reading it changes nothing.
+template <class Access>
+auto& field(const Config& config, Access access) {
+    return access(const_cast<Config&>(config));
+}
+
+Option integer(std::string_view flag, OptionGroup group, std::string_view help, std::int64_t low,
+               std::int64_t high, Integers access) {
+    Option option{flag, group, "N", help, {}, {}};
+    option.store = [=](Config& config, const RawValue& raw) -> Status<> {
+        const auto value = as_integer(raw);
+        if (!value || *value < low || *value > high) {
+            return refuse("a whole number from " + std::to_string(low) + " to " +
+                          std::to_string(high));
+        }
+        access(config) = *value;
+        return Done{};
+    };
+    option.show = [=](const Config& config) { return std::to_string(field(config, access)); };
+    return option;
+}
+
+Option real(std::string_view flag, OptionGroup group, std::string_view help, double low,
+            double high, bool low_included, Reals access) {
+    Option option{flag, group, "X", help, {}, {}};
+    option.store = [=](Config& config, const RawValue& raw) -> Status<> {
+        const auto value = as_real(raw);
+        const bool good = value && std::isfinite(*value) && *value <= high &&
+                          (low_included ? *value >= low : *value > low);
+        if (!good) {
+            return refuse(std::string("a number ") + (low_included ? "from " : "above ") +
+                          number_text(low) + (low_included ? " to " : ", at most ") +
+                          number_text(high));
+        }
+        access(config) = *value;
+        return Done{};
+    };
+    option.show = [=](const Config& config) { return number_text(field(config, access)); };
+    return option;
+}
+
+Option text(std::string_view flag, OptionGroup group, std::string_view argument,
+            std::string_view help, Texts access) {
+    Option option{flag, group, argument, help, {}, {}};
+    option.store = [=](Config& config, const RawValue& raw) -> Status<> {
+        const auto* value = std::get_if<std::string>(&raw);
+        if (value == nullptr || value->empty()) return refuse("a text that is not empty");
+        access(config) = *value;
+        return Done{};
+    };
+    option.show = [=](const Config& config) { return field(config, access); };
+    return option;
+}
+
+Option choice(std::string_view flag, OptionGroup group, std::string_view argument,
+              std::string_view help, std::vector<std::string> allowed, Texts access) {
+    Option option = text(flag, group, argument, help, access);
+    option.store = [access, allowed = std::move(allowed)](Config& config,
+                                                          const RawValue& raw) -> Status<> {
+        const auto* value = std::get_if<std::string>(&raw);
+        if (value != nullptr &&
+            std::find(allowed.begin(), allowed.end(), *value) != allowed.end()) {
+            access(config) = *value;
+            return Done{};
+        }
+        std::string words;
+        for (const auto& word : allowed) words += (words.empty() ? "" : ", ") + word;
+        return refuse(words);
+    };
+    return option;
+}
+
+Option toggle(std::string_view flag, OptionGroup group, std::string_view help, Switches access) {
+    Option option{flag, group, "", help, {}, {}};
+    option.store = [=](Config& config, const RawValue& raw) -> Status<> {
+        const auto value = as_bool(raw);
+        if (!value) return refuse("true or false");
+        access(config) = *value;
+        return Done{};
+    };
+    option.show = [=](const Config& config) {
+        return std::string(field(config, access) ? "true" : "false");
+    };
+    return option;
+}
+
+// A list: a repeated flag, a comma list in the environment, an array in the file.
+Option list(std::string_view flag, OptionGroup group, std::string_view argument,
+            std::string_view help, std::size_t chars_min, Lists access) {
+    Option option{flag, group, argument, help, {}, {}};
+    option.repeatable = true;
+    option.store = [=](Config& config, const RawValue& raw) -> Status<> {
+        std::vector<std::string> values;
+        if (const auto* many = std::get_if<std::vector<std::string>>(&raw)) {
+            values = *many;
+        } else if (const auto* one = std::get_if<std::string>(&raw)) {
+            for (std::size_t at = 0; at <= one->size();) {
+                const std::size_t comma = std::min(one->find(',', at), one->size());
+                values.push_back(one->substr(at, comma - at));
+                at = comma + 1;
+            }
+        } else {
+            return refuse("a text or a list of texts");
+        }
+        for (const auto& value : values) {
+            if (value.size() < chars_min) {
+                return refuse("texts of at least " + std::to_string(chars_min) + " characters");
+            }
+        }
+        access(config) = std::move(values);
+        return Done{};
+    };
+    option.show = [=](const Config& config) {
+        std::string all;
+        for (const auto& value : field(config, access)) all += (all.empty() ? "" : ",") + value;
+        return all;
+    };
+    return option;
+}
+
+Option turn_token() {
+    Option option{"turn-token", OptionGroup::engine,
+                  "ID",         "token that opens a turn (default: found in the vocabulary)",
+                  {},           {}};
+    option.store = [](Config& config, const RawValue& raw) -> Status<> {
+        const auto value = as_integer(raw);
+        if (!value || *value < 0 || *value > std::numeric_limits<std::int32_t>::max()) {
+            return refuse("a token id, 0 or more");
+        }
+        config.engine_settings.turn_token = *value;
+        return Done{};
+    };
+    option.show = [](const Config& config) {
+        const auto& id = config.engine_settings.turn_token;
+        return id ? std::to_string(*id) : std::string("found in the vocabulary");
+    };
+    return option;
+}
+
+Option log_format() {
+    Option option{
+        "log-format", OptionGroup::logging, "text|json", "form of the log on stderr", {}, {}};
+    option.store = [](Config& config, const RawValue& raw) -> Status<> {
+        const auto* value = std::get_if<std::string>(&raw);
+        if (value == nullptr || (*value != "text" && *value != "json")) return refuse("text, json");
+        config.log_format = *value == "json" ? LogFormat::json : LogFormat::text;
+        return Done{};
+    };
+    option.show = [](const Config& config) {
+        return std::string(config.log_format == LogFormat::json ? "json" : "text");
+    };
+    return option;
+}
+
+std::vector<Option> model_options() {
+    using G = OptionGroup;
+    std::vector<Option> rows;
+    rows.push_back(text("model", G::model, "NAME|FILE",
+                        "demo; a .gguf file; or a name: strata-NAME.json or NAME.gguf",
+                        [](Config& c) -> std::string& { return c.model; }));
+    rows.push_back(text("models-dir", G::model, "DIR", "where names are looked up, too",
+                        [](Config& c) -> std::string& { return c.models_dir; }));
+    rows.back().from_file = false;
+    rows.push_back(text("engine", G::model, "FILE", "the engine (default: beside strata-serve)",
+                        [](Config& c) -> std::string& { return c.engine; }));
+    rows.push_back(toggle("strict-model", G::model, "404 for a request that names another model",
+                          [](Config& c) -> bool& { return c.strict_model; }));
+    return rows;
+}
+
+std::vector<Option> server_options() {
+    using G = OptionGroup;
+    std::vector<Option> rows;
+    rows.push_back(text("host", G::server, "ADDRESS", "address to listen on",
+                        [](Config& c) -> std::string& { return c.host; }));
+    rows.push_back(integer("port", G::server, "port to listen on; 0 = any free one", 0, 65'535,
+                           [](Config& c) -> std::int64_t& { return c.port; }));
+    rows.push_back(integer("max-body-mib", G::server, "largest request body, MiB", 1, kBodyMibMax,
+                           [](Config& c) -> std::int64_t& { return c.max_body_mib; }));
+    rows.push_back(integer("max-connections", G::server, "most open connections", 1,
+                           kConnectionsMax,
+                           [](Config& c) -> std::int64_t& { return c.max_connections; }));
+    rows.push_back(integer("max-queue", G::server, "most waiting requests; more get 429", 1, 4096,
+                           [](Config& c) -> std::int64_t& { return c.max_queue; }));
+    rows.push_back(integer("start-deadline-s", G::server,
+                           "seconds a request waits for an engine that restarts", 1, 3600,
+                           [](Config& c) -> std::int64_t& { return c.start_deadline_s; }));
+    rows.push_back(text("ui-dir", G::server, "DIR", "serve the page from this folder",
+                        [](Config& c) -> std::string& { return c.ui_dir; }));
+    rows.push_back(list("api-key", G::access, "KEY", "ask for this key; may be given several times",
+                        kKeyCharsMin,
+                        [](Config& c) -> std::vector<std::string>& { return c.api_keys; }));
+    rows.back().secret = true;
+    rows.push_back(list("allowed-host", G::access, "NAME",
+                        "more names for the Host header: name, .example.com or *", 1,
+                        [](Config& c) -> std::vector<std::string>& { return c.allowed_hosts; }));
+    rows.push_back(list("cors-origin", G::access, "ORIGIN", "origins that browsers may call from",
+                        1, [](Config& c) -> std::vector<std::string>& { return c.cors_origins; }));
+    rows.push_back(log_format());
+    rows.push_back(toggle("log-prompts", G::logging, "write prompts and answers into the log",
+                          [](Config& c) -> bool& { return c.log_prompts; }));
+    return rows;
+}
+
+std::vector<Option> engine_options() {
+    using G = OptionGroup;
+    std::vector<Option> rows;
+    rows.push_back(
+        integer("max-context", G::engine,
+                "tokens of one conversation; 0 = the model's, at most 32768", 0, kContextTokensMax,
+                [](Config& c) -> std::int64_t& { return c.engine_settings.max_context; }));
+    rows.push_back(integer("threads", G::engine, "CPU threads; 0 = one per core", 0, kThreadsMax,
+                           [](Config& c) -> std::int64_t& { return c.engine_settings.threads; }));
+    rows.push_back(choice("kv", G::engine, "f16|f32", "form of keys and values", {"f16", "f32"},
+                          [](Config& c) -> std::string& { return c.engine_settings.kv; }));
+    rows.push_back(choice("device", G::engine, "cpu", "what computes", {"cpu"},
+                          [](Config& c) -> std::string& { return c.engine_settings.device; }));
+    rows.push_back(choice("kernels", G::engine, "NAME", "auto, scalar, avx2 or avx512",
+                          {"auto", "scalar", "avx2", "avx512"},
+                          [](Config& c) -> std::string& { return c.engine_settings.kernels; }));
+    rows.push_back(
+        integer("prompt-cache", G::engine, "checkpoints kept besides the tail; 0 = reuse nothing",
+                0, kCheckpointsMax,
+                [](Config& c) -> std::int64_t& { return c.engine_settings.prompt_cache; }));
+    rows.push_back(
+        integer("prompt-cache-every", G::engine, "tokens between interval checkpoints; 0 = none", 0,
+                kContextTokensMax,
+                [](Config& c) -> std::int64_t& { return c.engine_settings.prompt_cache_every; }));
+    rows.push_back(
+        integer("prompt-cache-root", G::engine, "smallest root with a checkpoint; 0 = none", 0,
+                kContextTokensMax,
+                [](Config& c) -> std::int64_t& { return c.engine_settings.prompt_cache_root; }));
+    rows.push_back(turn_token());
+    return rows;
+}
+
+std::vector<Option> sampling_options() {
+    using G = OptionGroup;
+    std::vector<Option> rows;
+    rows.push_back(real("temperature", G::sampling, "0 = always the likeliest token", 0, 10, true,
+                        [](Config& c) -> double& { return c.sampling.temperature; }));
+    rows.push_back(real("top-p", G::sampling, "least probability mass to choose from", 0, 1, false,
+                        [](Config& c) -> double& { return c.sampling.top_p; }));
+    rows.push_back(integer("top-k", G::sampling, "most tokens to choose from; 0 = all", 0,
+                           1'000'000, [](Config& c) -> std::int64_t& { return c.sampling.top_k; }));
+    rows.push_back(real("min-p", G::sampling, "least share of the likeliest token's probability", 0,
+                        1, true, [](Config& c) -> double& { return c.sampling.min_p; }));
+    rows.push_back(real("repeat-penalty", G::sampling, "1 = none", 0, 10, false,
+                        [](Config& c) -> double& { return c.sampling.repeat_penalty; }));
+    rows.push_back(integer(
+        "max-tokens", G::sampling, "tokens of an answer; 0 = the room left in the context", 0,
+        kContextTokensMax, [](Config& c) -> std::int64_t& { return c.sampling.max_tokens; }));
+    rows.push_back(text("template-date", G::sampling, "YYYY-MM-DD",
+                        "the day that chat templates see (default: today)",
+                        [](Config& c) -> std::string& { return c.template_date; }));
+    return rows;
+}
+
+std::vector<Option> make_table() {
+    std::vector<Option> rows;
+    for (auto* part : {&model_options, &server_options, &engine_options, &sampling_options}) {
+        for (auto& option : part()) rows.push_back(std::move(option));
+    }
+    return rows;
+}
+
+}  // namespace
+
+std::span<const Option> option_table() {
+    static const std::vector<Option> table = make_table();
+    return table;
+}
+
+}  // namespace strata::serve

@@ -1,0 +1,246 @@
+// Protects the one door of the server's configuration: which source wins, what is refused and in
+// which words, and how a model's name becomes a file.
+#include "serve/config.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "serve/options.hpp"
+
+namespace strata::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own as working directory, a clean STRATA_ environment, and everything back at the
+// end.
+class Scene {
+  public:
+    Scene() : before_(fs::current_path()) {
+        folder_ = fs::temp_directory_path() /
+                  ("strata-config-" + std::to_string(reinterpret_cast<std::uintptr_t>(this)));
+        fs::create_directories(folder_);
+        fs::current_path(folder_);
+        setenv("HOME", (folder_ / "home").c_str(), 1);
+        unsetenv("XDG_CONFIG_HOME");
+        clear();
+    }
+    ~Scene() {
+        clear();
+        fs::current_path(before_);
+        fs::remove_all(folder_);
+    }
+    static void write(const fs::path& path, const std::string& text) {
+        if (path.has_parent_path()) fs::create_directories(path.parent_path());
+        std::ofstream(path) << text;
+    }
+
+  private:
+    static void clear() {
+        for (const auto& option : option_table()) unsetenv(option.environment_name().c_str());
+    }
+    fs::path before_;
+    fs::path folder_;
+};
+
+Result<Configuration> read(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "strata-serve");
+    return read_configuration(arguments);
+}
+
+std::string refusal(std::vector<const char*> arguments) {
+    const auto result = read(std::move(arguments));
+    return result ? "accepted" : result.error().text;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "A flag wins over the environment and that over the settings file and that over the default") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    Scene::write("strata-chat.json",
+                 R"({"model":"m.gguf","port":9001,"top_k":7,"temperature":0.5})");
+    setenv("STRATA_PORT", "9002", 1);
+    setenv("STRATA_TEMPERATURE", "0.25", 1);
+    const auto got = read({"--model", "chat", "--port", "9003"});
+    REQUIRE(got.ok());
+    CHECK(got->config.port == 9003);
+    CHECK(got->config.sampling.temperature == 0.25);
+    CHECK(got->config.sampling.top_k == 7);
+    CHECK(got->config.max_queue == 64);
+    CHECK(got->config.model_name == "chat");
+    CHECK(got->config.model_path == "./m.gguf");
+    const std::string shown = show_configuration(*got);
+    CHECK(contains(shown, "port = 9003  (flag --port)"));
+    CHECK(contains(shown, "temperature = 0.25  (environment STRATA_TEMPERATURE)"));
+    CHECK(contains(shown, "top_k = 7  (strata-chat.json)"));
+    CHECK(contains(shown, "max_queue = 64  (default)"));
+}
+
+TEST_CASE("Every option is shown once with a source") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    const auto got = read({"--model", "m.gguf"});
+    REQUIRE(got.ok());
+    const std::string shown = show_configuration(*got);
+    for (const auto& option : option_table()) {
+        INFO(option.flag);
+        CHECK(contains("\n" + shown, "\n" + option.key() + " = "));
+    }
+}
+
+TEST_CASE("A key is never shown") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    const auto got =
+        read({"--model", "m.gguf", "--api-key", "first-secret", "--api-key=second-secret"});
+    REQUIRE(got.ok());
+    CHECK(got->config.api_keys == std::vector<std::string>{"first-secret", "second-secret"});
+    CHECK_FALSE(contains(show_configuration(*got), "secret"));
+    CHECK_FALSE(contains(refusal({"--model", "m.gguf", "--api-key", "short"}), "short"));
+}
+
+TEST_CASE("An unknown flag names the closest one") {
+    const Scene scene;
+    CHECK(refusal({"--modle", "demo"}) == "unknown option --modle; did you mean --model?");
+    CHECK(contains(refusal({"--prot=1"}), "did you mean --port?"));
+    CHECK(contains(refusal({"demo"}), "unexpected argument 'demo'"));
+    CHECK(contains(refusal({"--model"}), "--model needs a value"));
+}
+
+TEST_CASE("An unknown key of the settings file names the closest one") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    Scene::write("strata-a.json", R"({"model":"m.gguf","temprature":1})");
+    CHECK(refusal({"--model", "a"}) ==
+          "unknown key \"temprature\" in strata-a.json; did you mean \"temperature\"?");
+}
+
+TEST_CASE("A bad value names the key and the value and the source and what is allowed") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    CHECK(refusal({"--model", "m.gguf", "--port", "70000"}) ==
+          "port = 70000 (flag --port) is not allowed; allowed: a whole number from 0 to 65535");
+    for (const char* bad : {"-1", "65536", "1.5", "x", "", "1 ", "0x10", "99999999999999999999"}) {
+        INFO(bad);
+        CHECK(contains(refusal({"--model", "m.gguf", "--port", bad}), "port = "));
+    }
+    for (const char* bad : {"0", "-0.1", "1.01", "nan", "inf"}) {
+        INFO(bad);
+        CHECK(contains(refusal({"--model", "m.gguf", "--top-p", bad}), "top_p = "));
+    }
+    CHECK(contains(refusal({"--model", "m.gguf", "--kv", "f8"}), "allowed: f16, f32"));
+    setenv("STRATA_THREADS", "many", 1);
+    CHECK(contains(refusal({"--model", "m.gguf"}), "threads = many (environment STRATA_THREADS)"));
+}
+
+TEST_CASE("The settings file keeps the types of JSON") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    const auto with = [](const std::string& key, const std::string& value) {
+        Scene::write("strata-a.json", R"({"model":"m.gguf",")" + key + "\":" + value + "}");
+        return read({"--model", "a"});
+    };
+    REQUIRE(with("port", "null").ok());
+    CHECK(with("port", "null")->config.port == 8080);
+    REQUIRE(with("port", "9000.0").ok());
+    CHECK(with("port", "9000.0")->config.port == 9000);
+    for (const char* bad : {"\"9000\"", "9000.5", "true", "[9000]", "{}", "18446744073709551615"}) {
+        INFO(bad);
+        const auto got = with("port", bad);
+        REQUIRE_FALSE(got.ok());
+        CHECK(contains(got.error().text, "port = "));
+        CHECK(contains(got.error().text, "a whole number from 0 to 65535"));
+    }
+    REQUIRE(with("strict_model", "true").ok());
+    CHECK(with("strict_model", "true")->config.strict_model);
+    CHECK_FALSE(with("strict_model", "1").ok());
+    CHECK_FALSE(with("allowed_host", "[1]").ok());
+    REQUIRE(with("allowed_host", R"(["a.example","b.example"])").ok());
+}
+
+TEST_CASE("A settings file that is no JSON object is refused by name") {
+    const Scene scene;
+    Scene::write("strata-a.json", "{not json");
+    CHECK(contains(refusal({"--model", "a"}), "strata-a.json' is not JSON"));
+    Scene::write("strata-b.json", "[1]");
+    CHECK(contains(refusal({"--model", "b"}), "is not an object"));
+    Scene::write("strata-c.json", "{}");
+    CHECK(contains(refusal({"--model", "c"}), "names no \"model\" file"));
+    Scene::write("strata-d.json", R"({"model":"gone.gguf"})");
+    CHECK(contains(refusal({"--model", "d"}), "gone.gguf' does not exist"));
+}
+
+TEST_CASE("A model is demo or a file or a name in one of the folders") {
+    const Scene scene;
+    Scene::write("models/big.gguf", "x");
+    Scene::write("home/.config/strata/strata-mine.json", R"({"model":"weights.gguf"})");
+    Scene::write("home/.config/strata/weights.gguf", "x");
+    const auto demo = read({"--model", "demo"});
+    REQUIRE(demo.ok());
+    CHECK(demo->config.model_name == "demo");
+    CHECK(fs::path(demo->config.model_path).filename() == "strata-demo-q8_0.gguf");
+    const auto named = read({"--model", "big", "--models-dir", "models"});
+    REQUIRE(named.ok());
+    CHECK(named->config.model_path == "models/big.gguf");
+    const auto mine = read({"--model", "mine"});
+    REQUIRE(mine.ok());
+    CHECK(fs::path(mine->config.model_path).filename() == "weights.gguf");
+    const auto file = read({"--model", "models/big.gguf"});
+    REQUIRE(file.ok());
+    CHECK(file->config.model_name == "big");
+}
+
+TEST_CASE("The settings file of demo keeps the demo model") {
+    const Scene scene;
+    Scene::write("strata-demo.json", R"({"temperature":0.3})");
+    const auto got = read({"--model", "demo"});
+    REQUIRE(got.ok());
+    CHECK(got->config.sampling.temperature == 0.3);
+    CHECK(fs::path(got->config.model_path).filename() == "strata-demo-q8_0.gguf");
+}
+
+TEST_CASE("An unknown model lists the names that exist with the closest first") {
+    const Scene scene;
+    Scene::write("models/qwen3-8b.gguf", "x");
+    Scene::write("models/strata-otter.json", "{}");
+    const std::string text = refusal({"--model", "qwen3-8", "--models-dir", "models"});
+    CHECK(contains(text, "no model 'qwen3-8'; there are: qwen3-8b, "));
+    CHECK(contains(text, "otter"));
+    CHECK(contains(text, "demo"));
+    CHECK(contains(refusal({"--model", "no.gguf"}), "'no.gguf' does not exist"));
+    CHECK(contains(refusal({"--model", "../models/qwen3-8b"}), "no model"));
+    CHECK(contains(refusal({}), "which model?"));
+}
+
+TEST_CASE("Help is grouped and fits a terminal and can be searched") {
+    const std::string all = help_text("");
+    for (const auto& option : option_table()) {
+        CHECK(contains(all, "  --" + std::string(option.flag)));
+        CHECK(contains(all, option.environment_name()));
+    }
+    for (std::size_t at = 0; at < all.size();) {
+        const std::size_t end = all.find('\n', at);
+        CHECK(end - at <= 80);
+        at = end + 1;
+    }
+    const std::string some = help_text("prompt-cache");
+    CHECK(contains(some, "--prompt-cache-every"));
+    CHECK_FALSE(contains(some, "--port"));
+    const auto asked = read({"--help", "port"});
+    REQUIRE(asked.ok());
+    CHECK(asked->action == Action::help);
+    CHECK(asked->help_word == "port");
+}
+
+}  // namespace strata::serve
