@@ -30,6 +30,8 @@ class StreamDecoder {
     DecodedText finish();
     // The stop string that was met, once it was; nothing is emitted after it.
     const std::optional<std::string>& stopped_by() const { return stopped_by_; }
+    // The next bytes belong to the thinking, as far as is decided yet.
+    bool in_thinking() const { return thinking_; }
 
   private:
     StreamDecoderOptions options_;
