@@ -10,6 +10,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kCacheVerb = "CACHE";
+
 enum class CacheAction : std::uint8_t { list, drop, pin, unpin, clear };
 std::string_view word(CacheAction action);
 std::optional<CacheAction> cache_action_of(std::string_view word);

@@ -10,6 +10,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kCacheRowVerb = "CACHE";
+
 enum class EntryPlace : std::uint8_t { ram, device, disk };
 std::string_view word(EntryPlace place);
 std::optional<EntryPlace> entry_place_of(std::string_view word);

@@ -11,6 +11,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kConvVerb = "CONV";
+
 enum class ConvKind : std::uint8_t {
     park,
     skip,  // not parked

@@ -14,6 +14,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kDoneVerb = "DONE";
+
 enum class Finish : std::uint8_t { stop, length, cancel, error };
 std::string_view word(Finish finish);
 std::optional<Finish> finish_of(std::string_view word);

@@ -11,6 +11,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kErrVerb = "ERR";
+
 enum class ErrCode : std::uint8_t {
     bad_line,        // not a line of this protocol: its shape is wrong
     bad_field,       // a field is missing, twice there, no number, or out of its range

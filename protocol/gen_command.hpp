@@ -15,6 +15,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kGenVerb = "GEN";
+
 inline constexpr std::int64_t kTokenCountMax = 2147483647;  // ids and positions are 31 bits wide
 inline constexpr std::size_t kLabelCharactersMax = 32;      // a label is shown in lists
 inline constexpr std::size_t kStopIdsMax = 1024;            // each is compared with every token

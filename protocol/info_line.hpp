@@ -10,6 +10,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kInfoVerb = "INFO";
+
 inline constexpr std::int64_t kProtocolVersion = 1;
 
 // An absent name is absent, never 0. Numbers are >= 0. A name that is empty text is not written.

@@ -20,7 +20,8 @@ inline constexpr std::size_t kEventLineBytesMax = std::size_t{1} << 20;
 inline constexpr std::size_t kOverlongHeadBytes = 1024;
 
 struct RawLine {
-    std::string_view text;  // without LF and without a CR before it; valid during the call only
+    std::string_view
+        text;  // without LF (a CR before it is the parser's); valid during the call only
     bool overlong = false;  // the line was longer than the limit and is dropped; text is its head
 };
 

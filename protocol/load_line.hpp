@@ -9,6 +9,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kLoadVerb = "LOAD";
+
 struct LoadLine {
     std::uint64_t bytes_done = 0;
     std::uint64_t bytes_total = 0;

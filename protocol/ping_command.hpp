@@ -9,6 +9,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kPingVerb = "PING";
+
 struct PingCommand {
     std::uint64_t n = 0;  // comes back on PONG
     friend bool operator==(const PingCommand&, const PingCommand&) = default;

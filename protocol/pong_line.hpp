@@ -9,6 +9,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kPongVerb = "PONG";
+
 struct PongLine {
     std::uint64_t n = 0;
     friend bool operator==(const PongLine&, const PongLine&) = default;

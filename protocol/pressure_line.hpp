@@ -10,6 +10,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kPressureVerb = "PRESSURE";
+
 enum class PressureWhere : std::uint8_t {
     request,  // before a request, or between its prompt chunks
     idle,

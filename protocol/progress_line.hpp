@@ -10,6 +10,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kProgressVerb = "PP";
+
 struct ProgressLine {
     std::int64_t position = 0;  // prompt tokens that are in the state now, the reused ones included
     std::int64_t prompt_tokens = 0;

@@ -8,6 +8,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kQuitVerb = "QUIT";
+
 struct QuitCommand {
     friend bool operator==(const QuitCommand&, const QuitCommand&) = default;
 };

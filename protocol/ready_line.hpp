@@ -11,6 +11,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kReadyVerb = "READY";
+
 // True once the engine really does it: an unfinished command has no word here.
 struct Capabilities {
     bool stop = false;        // STOP

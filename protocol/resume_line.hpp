@@ -11,6 +11,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kResumeVerb = "RESUME";
+
 enum class PromptSource : std::uint8_t {
     cold,  // read from token 0
     live,  // the running state of the live conversation

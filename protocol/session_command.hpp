@@ -8,6 +8,9 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kSaveVerb = "SAVE";
+inline constexpr std::string_view kRestoreVerb = "RESTORE";
+
 struct SaveCommand {
     std::string path;  // not empty; spaces are legal, escaped as free text is
     friend bool operator==(const SaveCommand&, const SaveCommand&) = default;

@@ -12,6 +12,10 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kSavedVerb = "SAVED";
+inline constexpr std::string_view kRestoredVerb = "RESTORED";
+inline constexpr std::string_view kSessionErrorVerb = "SERR";
+
 struct SavedLine {
     std::int64_t tokens = 0;
     std::int64_t bytes = 0;

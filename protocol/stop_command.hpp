@@ -10,6 +10,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kStopVerb = "STOP";
+
 struct StopCommand {
     std::optional<std::uint64_t> id;  // absent: the running one
     friend bool operator==(const StopCommand&, const StopCommand&) = default;

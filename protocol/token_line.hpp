@@ -12,6 +12,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kTokenVerb = "T";
+
 // A T line is the one that comes thousands of times: a reader may keep a small buffer for it.
 inline constexpr std::size_t kTokenLineBytesMax = 4096;
 // 100 entries of at most 10 + 1 + 15 + 1 characters fit a T line with room for the rest.

@@ -8,6 +8,8 @@
 
 namespace strata::protocol {
 
+inline constexpr std::string_view kTrimVerb = "TRIM";
+
 struct TrimCommand {
     friend bool operator==(const TrimCommand&, const TrimCommand&) = default;
 };
