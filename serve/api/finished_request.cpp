@@ -1,0 +1,65 @@
+// The one line that a request leaves in the log.
+#include "serve/api/finished_request.hpp"
+
+#include <cmath>
+
+namespace strata::serve {
+
+namespace {
+
+std::string rounded(double value) {
+    return std::to_string(std::llround(value));
+}
+
+std::string one_decimal(double value) {
+    const long long tenths = std::llround(value * 10);
+    return std::to_string(tenths / 10) + "." + std::to_string(std::llabs(tenths % 10));
+}
+
+void add_done(std::string& line, const protocol::DoneLine& done) {
+    line += " = " + std::to_string(done.reused) + " reused + " + std::to_string(done.prompt_read) +
+            " read";
+    line += ", output " + std::to_string(done.generated);
+    if (done.decode_ms > 0) {
+        line += " at " +
+                one_decimal(static_cast<double>(done.generated) * 1000.0 / done.decode_ms) +
+                " tok/s";
+    }
+    if (done.cache_fields && done.cache_fields->switched) {
+        line += done.cache_fields->restored ? ", switch: hit" : ", switch: miss";
+    }
+}
+
+}  // namespace
+
+std::string_view word(AnswerFinish finish) {
+    switch (finish) {
+        case AnswerFinish::stop:
+            return "stop";
+        case AnswerFinish::length:
+            return "length";
+        case AnswerFinish::cancel:
+            return "cancel";
+        case AnswerFinish::error:
+            return "error";
+    }
+    return "error";
+}
+
+std::string summary_line(const FinishedRequest& request) {
+    std::string line = request.request_id + " prompt " + std::to_string(request.prompt_tokens);
+    if (request.done) {
+        add_done(line, *request.done);
+    } else {
+        line += ", output " + std::to_string(request.output_tokens);
+    }
+    if (request.ttft_ms) line += ", first token " + rounded(*request.ttft_ms) + " ms";
+    if (request.queue_ms && *request.queue_ms >= 1) {
+        line += ", queued " + rounded(*request.queue_ms) + " ms";
+    }
+    line += ", total " + rounded(request.duration_ms) + " ms, " + std::string(word(request.finish));
+    if (!request.failure.empty()) line += " (" + request.failure + ")";
+    return line;
+}
+
+}  // namespace strata::serve

@@ -1,0 +1,30 @@
+// What is remembered of a request when it ended, for the log line and the history; values only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "protocol/done_line.hpp"
+#include "serve/api/chat_reply.hpp"
+
+namespace strata::serve {
+
+struct FinishedRequest {
+    std::string request_id;
+    std::chrono::system_clock::time_point began;
+    double duration_ms = 0;          // from the whole body to the end
+    std::optional<double> queue_ms;  // from the whole body to holding the engine
+    std::optional<double> ttft_ms;   // from the whole body to the first token
+    AnswerFinish finish = AnswerFinish::error;
+    std::string failure;                     // in words; "" = none
+    std::int64_t prompt_tokens = 0;          // as rendered; 0 when it did not come that far
+    std::int64_t output_tokens = 0;          // that came out, also of a cancelled request
+    std::optional<protocol::DoneLine> done;  // none when the client left or the engine failed
+};
+
+// One line for the log: prompt = reused + read tokens, output, TTFT, speed, switch or hit, finish.
+std::string summary_line(const FinishedRequest& request);
+
+}  // namespace strata::serve

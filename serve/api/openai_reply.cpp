@@ -1,0 +1,234 @@
+// Chunk and body of a chat completion. Key order and explicit nulls are part of the shape: clients
+// have hung on a missing finish_reason.
+#include "serve/api/openai_reply.hpp"
+
+#include <utility>
+
+#include "serve/api/json_writer.hpp"
+
+namespace strata::serve {
+
+namespace {
+
+constexpr int kLogprobDecimals = 6;
+
+std::string_view finish_reason(AnswerFinish finish) {
+    return finish == AnswerFinish::length ? "length" : "stop";
+}
+
+void write_token(JsonWriter& json, const TokenProbability& token) {
+    json.field("token", token.bytes);
+    json.key("bytes").begin_array();
+    for (const char byte : token.bytes) json.integer(static_cast<unsigned char>(byte));
+    json.end_array();
+    json.field("logprob", token.logprob, kLogprobDecimals);
+}
+
+void write_logprobs(JsonWriter& json, const std::vector<TokenProbability>& tokens) {
+    json.begin_object().key("content").begin_array();
+    for (const TokenProbability& token : tokens) {
+        json.begin_object();
+        write_token(json, token);
+        json.key("top_logprobs").begin_array();
+        for (const TokenProbability& other : token.top) {
+            json.begin_object();
+            write_token(json, other);
+            json.end_object();
+        }
+        json.end_array().end_object();
+    }
+    json.end_array().key("refusal").null().end_object();
+}
+
+void write_usage(JsonWriter& json, const Usage& usage) {
+    json.key("usage").begin_object();
+    json.field("prompt_tokens", usage.prompt_tokens);
+    json.field("completion_tokens", usage.completion_tokens);
+    json.field("total_tokens", usage.prompt_tokens + usage.completion_tokens);
+    json.key("prompt_tokens_details").begin_object();
+    json.field("cached_tokens", usage.cached_tokens).end_object();
+    json.key("completion_tokens_details").begin_object();
+    json.field("reasoning_tokens", usage.reasoning_tokens).end_object();
+    json.end_object();
+}
+
+double rate(std::int64_t tokens, double ms) {
+    return ms > 0 ? static_cast<double>(tokens) * 1000.0 / ms : 0.0;
+}
+
+double each(std::int64_t tokens, double ms) {
+    return tokens > 0 ? ms / static_cast<double>(tokens) : 0.0;
+}
+
+// The names that llama.cpp's benchmark tools read.
+void write_timings(JsonWriter& json, const Timings& timings) {
+    json.key("timings").begin_object();
+    json.field("cache_n", timings.reused_tokens);
+    json.field("prompt_n", timings.read_tokens);
+    json.field("prompt_ms", timings.read_ms);
+    json.field("prompt_per_token_ms", each(timings.read_tokens, timings.read_ms));
+    json.field("prompt_per_second", rate(timings.read_tokens, timings.read_ms));
+    json.field("predicted_n", timings.written_tokens);
+    json.field("predicted_ms", timings.write_ms);
+    json.field("predicted_per_token_ms", each(timings.written_tokens, timings.write_ms));
+    json.field("predicted_per_second", rate(timings.written_tokens, timings.write_ms));
+    json.end_object();
+}
+
+void write_head(JsonWriter& json, const OpenAiIdentity& identity, std::string_view object) {
+    json.field("id", identity.id);
+    json.field("object", object);
+    json.field("created", identity.created);
+    json.field("model", identity.model);
+}
+
+class StreamWriter final : public ReplyWriter {
+  public:
+    StreamWriter(const ChatRequest& request, OpenAiIdentity identity,
+                 std::shared_ptr<ReplySink> sink)
+        : identity_(std::move(identity)),
+          sink_(std::move(sink)),
+          include_usage_(request.include_usage),
+          logprobs_(request.logprobs) {}
+
+    void begin() override {
+        sink_->begin_events();
+        JsonWriter json = open_chunk();
+        json.field("role", "assistant").field("content", "");
+        send(close_delta(std::move(json), nullptr));
+    }
+
+    void delta(const ReplyDelta& delta) override {
+        JsonWriter json = open_chunk();
+        if (!delta.reasoning.empty()) json.field("reasoning_content", delta.reasoning);
+        if (!delta.answer.empty()) json.field("content", delta.answer);
+        send(close_delta(std::move(json), &delta));
+    }
+
+    void end(const ReplyEnd& end) override {
+        JsonWriter json = open_chunk();
+        json.end_object();
+        if (logprobs_) json.key("logprobs").null();
+        json.field("finish_reason", finish_reason(end.finish));
+        json.end_object().end_array();
+        write_timings(json, end.timings);
+        json.end_object();
+        send(json.take());
+        if (include_usage_) {
+            JsonWriter last;
+            last.begin_object();
+            write_head(last, identity_, "chat.completion.chunk");
+            last.key("choices").begin_array().end_array();
+            write_usage(last, end.usage);
+            write_timings(last, end.timings);
+            last.end_object();
+            send(last.take());
+        }
+        send("[DONE]");
+        sink_->end_events();
+    }
+
+    void fail(const ApiError& error) override {
+        send(openai_error_body(error));
+        sink_->end_events();
+    }
+
+    std::string keep_alive() override { return ": ping\n\n"; }
+
+  private:
+    // Up to the open delta object.
+    JsonWriter open_chunk() {
+        JsonWriter json;
+        json.begin_object();
+        write_head(json, identity_, "chat.completion.chunk");
+        json.key("choices").begin_array().begin_object();
+        json.field("index", 0).key("delta").begin_object();
+        return json;
+    }
+
+    std::string close_delta(JsonWriter json, const ReplyDelta* delta) const {
+        json.end_object();
+        if (logprobs_) {
+            json.key("logprobs");
+            if (delta != nullptr && !delta->logprobs.empty()) {
+                write_logprobs(json, delta->logprobs);
+            } else {
+                json.null();
+            }
+        }
+        json.key("finish_reason").null();
+        json.end_object().end_array().end_object();
+        return json.take();
+    }
+
+    void send(std::string_view text) {
+        std::string frame = "data: ";
+        frame += text;
+        frame += "\n\n";
+        sink_->events(frame);
+    }
+
+    OpenAiIdentity identity_;
+    std::shared_ptr<ReplySink> sink_;
+    bool include_usage_;
+    bool logprobs_;
+};
+
+class BodyWriter final : public ReplyWriter {
+  public:
+    BodyWriter(const ChatRequest& request, OpenAiIdentity identity, std::shared_ptr<ReplySink> sink)
+        : identity_(std::move(identity)), sink_(std::move(sink)), logprobs_(request.logprobs) {}
+
+    void begin() override {}
+
+    void delta(const ReplyDelta& delta) override {
+        collected_.reasoning += delta.reasoning;
+        collected_.answer += delta.answer;
+        collected_.logprobs.insert(collected_.logprobs.end(), delta.logprobs.begin(),
+                                   delta.logprobs.end());
+    }
+
+    void end(const ReplyEnd& end) override {
+        JsonWriter json;
+        json.begin_object();
+        write_head(json, identity_, "chat.completion");
+        json.key("choices").begin_array().begin_object().field("index", 0);
+        json.key("message").begin_object().field("role", "assistant");
+        json.field("content", collected_.answer);
+        if (!collected_.reasoning.empty()) json.field("reasoning_content", collected_.reasoning);
+        json.key("refusal").null().end_object().key("logprobs");
+        if (logprobs_) {
+            write_logprobs(json, collected_.logprobs);
+        } else {
+            json.null();
+        }
+        json.field("finish_reason", finish_reason(end.finish)).end_object().end_array();
+        write_usage(json, end.usage);
+        write_timings(json, end.timings);
+        json.end_object();
+        Reply reply;
+        reply.body = json.take();
+        sink_->reply(std::move(reply));
+    }
+
+    void fail(const ApiError& error) override { sink_->refuse(error); }
+    std::string keep_alive() override { return {}; }
+
+  private:
+    OpenAiIdentity identity_;
+    std::shared_ptr<ReplySink> sink_;
+    bool logprobs_;
+    ReplyDelta collected_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReplyWriter> make_openai_writer(const ChatRequest& request, OpenAiIdentity identity,
+                                                std::shared_ptr<ReplySink> sink) {
+    if (request.stream) {
+        return std::make_unique<StreamWriter>(request, std::move(identity), std::move(sink));
+    }
+    return std::make_unique<BodyWriter>(request, std::move(identity), std::move(sink));
+}
+
+}  // namespace strata::serve

@@ -1,0 +1,124 @@
+// Routes to documents and runs.
+#include "serve/api/service.hpp"
+
+#include <utility>
+
+#include "serve/api/engine_errors.hpp"
+#include "serve/api/openai_reply.hpp"
+#include "serve/api/openai_request.hpp"
+#include "serve/api/status_json.hpp"
+
+namespace strata::serve {
+
+namespace {
+
+// Templates and tokenizing: the I/O thread stays free for the streams.
+constexpr std::size_t kWorkerThreads = 2;
+
+std::unique_ptr<ReplyWriter> openai_writer(const ChatRequest& request, const ApiSettings& settings,
+                                           const RequestFacts& facts,
+                                           std::shared_ptr<ReplySink> sink) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    OpenAiIdentity identity;
+    identity.id = "chatcmpl-" + facts.request_id;
+    identity.created = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+    identity.model = settings.model_name;
+    return make_openai_writer(request, std::move(identity), std::move(sink));
+}
+
+constexpr ChatDialect kOpenAiChat{parse_openai_chat, openai_writer};
+
+Reply json_reply(std::string body) {
+    Reply reply;
+    reply.body = std::move(body);
+    return reply;
+}
+
+}  // namespace
+
+Service::Service(boost::asio::any_io_executor io, EngineClient& engine, const TextModel& text,
+                 ApiSettings settings, MonitorHooks hooks)
+    : settings_(std::move(settings)),
+      hooks_(std::move(hooks)),
+      engine_(engine),
+      text_(text),
+      workers_(kWorkerThreads),
+      places_{std::move(io), workers_, engine, text, settings_, hooks_.on_finished} {}
+
+Service::~Service() {
+    workers_.stop();
+    workers_.join();
+}
+
+std::int64_t Service::context_tokens() {
+    const EngineView view = engine_.view();
+    if (view.info && view.info->context_tokens) context_seen_ = *view.info->context_tokens;
+    return context_seen_;
+}
+
+std::shared_ptr<Exchange> Service::chat_completions(const RequestFacts& facts, std::string body,
+                                                    std::shared_ptr<ReplySink> sink) {
+    const std::int64_t n_ctx = context_tokens();
+    const EngineView view = engine_.view();
+    std::optional<ApiError> refusal = not_ready(view, n_ctx > 0);
+    if (!refusal) refusal = queue_refusal(view, places_.preparing, settings_.queue_max);
+    if (refusal) {
+        sink->refuse(*refusal);
+        return nullptr;
+    }
+    auto run = std::make_shared<ChatRun>(places_, kOpenAiChat, facts, n_ctx, std::move(sink));
+    run->start(std::move(body));
+    return run;
+}
+
+Reply Service::models() {
+    const std::int64_t n_ctx = context_tokens();
+    const std::string model = model_json(engine_.view(), settings_, text_, n_ctx);
+    return json_reply(R"({"object":"list","data":[)" + model + R"(],"has_more":false})");
+}
+
+ApiResult<Reply> Service::model(std::string_view id) {
+    if (id == settings_.model_name) {
+        return json_reply(model_json(engine_.view(), settings_, text_, context_tokens()));
+    }
+    ApiError error;
+    error.kind = ErrorKind::not_found;
+    error.param = "model";
+    error.code = "model_not_found";
+    error.message = "no model of this name is served here; GET /v1/models lists what is";
+    return Failure{std::move(error)};
+}
+
+Reply Service::health() {
+    const std::int64_t n_ctx = context_tokens();
+    return health_reply(engine_.view(), settings_, n_ctx);
+}
+
+Reply Service::status() {
+    return json_reply(status_json(engine_.view(), std::chrono::steady_clock::now()));
+}
+
+Reply Service::props() {
+    const std::int64_t n_ctx = context_tokens();
+    return json_reply(props_json(engine_.view(), settings_, text_, n_ctx));
+}
+
+ApiResult<Reply> Service::slots(bool fail_on_no_slot) {
+    const EngineView view = engine_.view();
+    if (fail_on_no_slot && (view.busy || view.state != EngineState::ready)) {
+        ApiError error;
+        error.kind = ErrorKind::unavailable;
+        error.code = "no_slot";
+        error.message = "no slot is free";
+        error.retry_after = std::chrono::seconds(1);
+        return Failure{std::move(error)};
+    }
+    return json_reply(slots_json(view, context_tokens()));
+}
+
+Reply Service::metrics(bool prometheus) {
+    if (hooks_.metrics) return hooks_.metrics(prometheus);
+    return json_reply(plain_metrics_json(engine_.view(), std::chrono::steady_clock::now()));
+}
+
+}  // namespace strata::serve

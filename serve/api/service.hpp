@@ -1,0 +1,65 @@
+// The api room's front door: http calls one method for each route. Owns the two workers and the
+// runs' shared places; the engine, the text model and the monitor are given.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include "serve/api/api_error.hpp"
+#include "serve/api/chat_run.hpp"
+#include "serve/api/exchange.hpp"
+#include "serve/api/settings.hpp"
+#include "serve/supervisor/engine_client.hpp"
+#include "serve/text/text_model.hpp"
+
+namespace strata::serve {
+
+// What the monitor offers this room; either may be empty.
+struct MonitorHooks {
+    std::function<void(const FinishedRequest&)> on_finished;
+    // The document of /metrics; `prometheus`: the text form is wanted.
+    std::function<Reply(bool prometheus)> metrics;
+};
+
+class Service {
+  public:
+    // All references outlive the service; the service outlives no handler of `io` that it posted.
+    Service(boost::asio::any_io_executor io, EngineClient& engine, const TextModel& text,
+            ApiSettings settings, MonitorHooks hooks);
+    ~Service();
+    Service(const Service&) = delete;
+    Service& operator=(const Service&) = delete;
+
+    // nullptr: refused, the sink has been told.
+    std::shared_ptr<Exchange> chat_completions(const RequestFacts& facts, std::string body,
+                                               std::shared_ptr<ReplySink> sink);
+
+    Reply models();
+    ApiResult<Reply> model(std::string_view id);
+    Reply health();
+    Reply status();
+    Reply props();
+    // fail_on_no_slot: 503 when every lane is busy.
+    ApiResult<Reply> slots(bool fail_on_no_slot);
+    Reply metrics(bool prometheus);
+
+  private:
+    std::int64_t context_tokens();
+
+    ApiSettings settings_;
+    MonitorHooks hooks_;
+    EngineClient& engine_;
+    const TextModel& text_;
+    std::int64_t context_seen_ = 0;  // of the newest engine that said it; 0 = none was ready yet
+    boost::asio::thread_pool workers_;
+    ChatPlaces places_;
+};
+
+}  // namespace strata::serve
