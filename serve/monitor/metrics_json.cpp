@@ -1,0 +1,184 @@
+#include "serve/monitor/metrics_json.hpp"
+
+#include <optional>
+#include <string>
+
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+
+namespace strata::serve {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kRowsShownMax = 50;  // what a page shows; keeps an answer near 30 KB
+
+template <class T>
+json::value or_null(const std::optional<T>& value) {
+    return value ? json::value(*value) : json::value(nullptr);
+}
+
+template <class Enum>
+json::value word_or_null(const std::optional<Enum>& value) {
+    if (!value) return nullptr;
+    const std::string_view text = protocol::word(*value);
+    return json::value(json::string_view(text.data(), text.size()));
+}
+
+struct Phase {
+    const char* state;
+    const char* words;
+};
+
+Phase phase_of(const EngineView& engine) {
+    switch (engine.state) {
+        case EngineState::starting:
+            return {"loading", "starting the engine"};
+        case EngineState::loading:
+            return {"loading", "loading the model"};
+        case EngineState::restarting:
+            return {"loading", "restarting the engine"};
+        case EngineState::failed:
+            return {"failed", "the engine does not start"};
+        case EngineState::stopped:
+            return {"unloaded", "stopped"};
+        case EngineState::ready:
+            break;
+    }
+    if (!engine.busy) return {"idle", "waiting for a request"};
+    if (engine.generated == 0) return {"reading", "reading the prompt"};
+    return {"generating", "answering"};
+}
+
+json::object engine_json(const EngineView& engine) {
+    json::object out;
+    out["epoch"] = engine.epoch;
+    const protocol::InfoLine info = engine.info.value_or(protocol::InfoLine{});
+    out["context"] = or_null(info.context_tokens);
+    out["vocab"] = or_null(info.vocab);
+    out["kv"] = or_null(info.kv);
+    out["page_tokens"] = or_null(info.page_tokens);
+    out["device"] = or_null(info.device);
+    out["weights_mib"] = or_null(info.weights_mib);
+    out["arch"] = or_null(info.arch);
+    out["quant"] = or_null(info.quant);
+    out["prompt_cache"] = or_null(info.prompt_cache);
+    out["conversation_cache_mib"] = or_null(info.conversation_cache_mib);
+    out["kv_bytes_per_token"] = or_null(info.kv_bytes_per_token);
+    out["state_bytes"] = or_null(info.state_bytes);
+    out["model_id"] = or_null(info.model_id);
+    out["engine"] = or_null(info.engine);
+    out["starts"] = engine.engine_starts;
+    out["foreign_lines"] = engine.foreign_lines;
+    out["failure"] = engine.failure;
+    return out;
+}
+
+json::object row_json(const HistoryRow& row) {
+    json::object out;
+    out["time"] = row.time_s;
+    out["id"] = row.request_id;
+    out["duration_s"] = row.duration_s;
+    out["queue_ms"] = row.queue_ms;
+    out["ttft_ms"] = or_null(row.ttft_ms);
+    if (!row.done) {
+        out["finish"] = "error";
+        out["failure"] = row.failure;
+        return out;
+    }
+    const protocol::DoneLine& done = *row.done;
+    const std::string_view finish = protocol::word(done.finish);
+    out["finish"] = json::string_view(finish.data(), finish.size());
+    out["prompt_tokens"] = done.prompt_tokens;
+    out["prompt_read"] = done.prompt_read;
+    out["reused"] = done.reused;
+    out["output_tokens"] = done.generated;
+    out["prompt_ms"] = done.prompt_ms;
+    out["decode_ms"] = done.decode_ms;
+    out["park_ms"] = or_null(done.park_ms);
+    out["restore_ms"] = or_null(done.restore_ms);
+    out["source"] = word_or_null(done.source);
+    out["miss"] = word_or_null(done.miss);
+    out["common"] = or_null(done.common);
+    out["switched"] = nullptr;
+    out["restored"] = nullptr;
+    if (done.cache_fields) {
+        out["switched"] = done.cache_fields->switched;
+        out["restored"] = done.cache_fields->restored;
+    }
+    out["conv"] = or_null(done.conv);
+    return out;
+}
+
+json::object totals_json(const HistoryTotals& totals) {
+    json::object out;
+    out["requests"] = totals.requests;
+    out["prompt_tokens"] = totals.prompt_tokens;
+    out["reused_tokens"] = totals.reused_tokens;
+    out["output_tokens"] = totals.output_tokens;
+    out["prompt_ms"] = totals.prompt_ms;
+    out["decode_ms"] = totals.decode_ms;
+    out["since"] = totals.since_s;
+    return out;
+}
+
+json::object hardware_json(const HardwareReading& reading) {
+    json::object out;
+    out["cpu"] = nullptr;
+    if (reading.cpu_share) out["cpu"] = json::object{{"share", *reading.cpu_share}};
+    out["ram"] = nullptr;
+    if (reading.ram_total_bytes && reading.ram_available_bytes) {
+        out["ram"] = json::object{{"total_bytes", *reading.ram_total_bytes},
+                                  {"available_bytes", *reading.ram_available_bytes},
+                                  {"engine_bytes", or_null(reading.engine_resident_bytes)}};
+    }
+    out["gpu"] = nullptr;
+    return out;
+}
+
+}  // namespace
+
+json::object status_json(const EngineView& engine, std::chrono::steady_clock::time_point now) {
+    const Phase phase = phase_of(engine);
+    const bool active = engine.state == EngineState::ready && engine.busy;
+    const double elapsed_s =
+        active ? std::chrono::duration<double>(now - engine.active_since).count() : 0.0;
+    json::object out;
+    out["state"] = phase.state;
+    out["queued"] = engine.queued;
+    out["phase"] = phase.words;
+    out["prompt_tokens"] = active ? engine.prompt_tokens : 0;
+    out["prompt_read"] = active ? engine.prompt_read : 0;
+    out["generated"] = active ? engine.generated : 0;
+    out["max_tokens"] = active ? engine.max_tokens : 0;
+    out["elapsed_s"] = elapsed_s;
+    out["load_progress"] = engine.state == EngineState::loading ? json::value(engine.load_progress)
+                                                                : json::value(nullptr);
+    out["eta_s"] = engine.eta ? json::value(engine.eta->count()) : json::value(nullptr);
+    out["failure"] = engine.failure;
+    return out;
+}
+
+json::object metrics_json(const MetricsInput& input, const RequestHistory& history) {
+    json::object out;
+    out["time"] = input.now_s;
+    out["engine"] = engine_json(input.engine);
+    out["live"] = status_json(input.engine, input.now);
+    json::array rows;
+    for (const auto& row : history.newest_first()) {
+        if (rows.size() == kRowsShownMax) break;
+        rows.push_back(row_json(row));
+    }
+    out["requests"] = std::move(rows);
+    out["totals"] = totals_json(history.totals());
+    out["hardware"] = hardware_json(input.hardware);
+    json::array samples;
+    for (const auto& sample : input.samples) {
+        samples.push_back(json::object{{"read_tokens", sample.read_tokens},
+                                       {"written_tokens", sample.written_tokens}});
+    }
+    out["history"] = std::move(samples);
+    return out;
+}
+
+}  // namespace strata::serve

@@ -1,0 +1,52 @@
+// What the server remembers of finished requests: a ring of the newest ones and totals since its
+// start. A DONE line travels whole into its row; nothing is derived from it here.
+//
+// Invariants: 1. at most kRowsMax rows; 2. rows are in order of their end; 3. totals count every
+// row that was ever added and never fall.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "protocol/done_line.hpp"
+
+namespace strata::serve {
+
+struct HistoryRow {
+    double time_s = 0;                       // end of the request, seconds since 1970
+    std::string request_id;                  // x-request-id
+    double duration_s = 0;                   // arrival to end
+    double queue_ms = 0;                     // arrival to holding the engine
+    std::optional<double> ttft_ms;           // arrival to the first token; none = no token came
+    std::optional<protocol::DoneLine> done;  // none = the engine never said DONE
+    std::string failure;                     // why not, in words
+};
+
+struct HistoryTotals {
+    std::uint64_t requests = 0;
+    std::int64_t prompt_tokens = 0;
+    std::int64_t reused_tokens = 0;
+    std::int64_t output_tokens = 0;
+    double prompt_ms = 0;
+    double decode_ms = 0;
+    double since_s = 0;  // seconds since 1970
+};
+
+class RequestHistory {
+  public:
+    static constexpr std::size_t kRowsMax = 500;  // a day of a busy user; about 300 KB
+
+    explicit RequestHistory(double started_s) { totals_.since_s = started_s; }
+    void add(HistoryRow row);
+    const std::deque<HistoryRow>& newest_first() const { return rows_; }
+    const HistoryTotals& totals() const { return totals_; }
+
+  private:
+    std::deque<HistoryRow> rows_;
+    HistoryTotals totals_;
+};
+
+}  // namespace strata::serve
