@@ -1,0 +1,132 @@
+// Float kernels, part 1: single rows and heads. Included only by float_kernels_*.cpp (lanes.hpp).
+#pragma once
+
+#include "engine/backend/cpu/float_kernels.hpp"
+#include "engine/backend/cpu/lanes.hpp"
+
+namespace {
+
+inline float dot(const float* a, const float* b, std::int64_t n) {
+    Lanes first{};
+    Lanes second{};
+    std::int64_t i = 0;
+    for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+        first = fused(load(a + i), load(b + i), first);
+        second = fused(load(a + i + kLanes), load(b + i + kLanes), second);
+    }
+    for (; i + kLanes <= n; i += kLanes) first = fused(load(a + i), load(b + i), first);
+    float total = sum(first + second);
+    for (; i < n; ++i) total = fused(a[i], b[i], total);
+    return total;
+}
+
+// y[i] = function(i) for whole vectors, then the rest through a vector of its own.
+template <class Function>
+inline void for_lanes(std::int64_t n, const Function& function) {
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) function(i, kLanes);
+    if (i < n) function(i, n - i);
+}
+
+inline Lanes load_some(const float* from, std::int64_t count) {
+    if (count == kLanes) return load(from);
+    Lanes out{};
+    for (std::int64_t i = 0; i < count; ++i) out[i] = from[i];
+    return out;
+}
+
+inline void store_some(float* to, Lanes value, std::int64_t count) {
+    if (count == kLanes) {
+        store(to, value);
+        return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) to[i] = value[i];
+}
+
+inline void rms_norm(const float* x, const float* gain, float epsilon, std::int64_t n, float* y) {
+    const float mean = dot(x, x, n) / static_cast<float>(n);
+    const Lanes factor = all(1.0F / __builtin_sqrtf(mean + epsilon));
+    for_lanes(n, [&](std::int64_t i, std::int64_t count) {
+        store_some(y + i, load_some(x + i, count) * factor * load_some(gain + i, count), count);
+    });
+}
+
+inline void gated_rms_norm(const float* x, const float* z, const float* gain, float epsilon,
+                           std::int64_t n, float* y) {
+    const float mean = dot(x, x, n) / static_cast<float>(n);
+    const Lanes factor = all(1.0F / __builtin_sqrtf(mean + epsilon));
+    for_lanes(n, [&](std::int64_t i, std::int64_t count) {
+        const Lanes gate = load_some(z + i, count);
+        const Lanes normed = load_some(x + i, count) * factor * load_some(gain + i, count);
+        store_some(y + i, normed * gate * sigmoid(gate), count);
+    });
+}
+
+inline void swiglu(float* gate, const float* up, std::int64_t n) {
+    for_lanes(n, [&](std::int64_t i, std::int64_t count) {
+        const Lanes g = load_some(gate + i, count);
+        store_some(gate + i, g * sigmoid(g) * load_some(up + i, count), count);
+    });
+}
+
+inline void sigmoid_gate(const float* x, const float* gate, std::int64_t n, float* y) {
+    for_lanes(n, [&](std::int64_t i, std::int64_t count) {
+        store_some(y + i, load_some(x + i, count) * sigmoid(load_some(gate + i, count)), count);
+    });
+}
+
+inline void add_scaled(const float* x, float factor, std::int64_t n, float* y) {
+    for_lanes(n, [&](std::int64_t i, std::int64_t count) {
+        store_some(y + i, fused(load_some(x + i, count), all(factor), load_some(y + i, count)),
+                   count);
+    });
+}
+
+inline void scale(const float* x, float factor, std::int64_t n, float* y) {
+    for_lanes(n, [&](std::int64_t i, std::int64_t count) {
+        store_some(y + i, load_some(x + i, count) * factor, count);
+    });
+}
+
+inline void to_halves(const float* x, std::int64_t n, std::uint16_t* y) {
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store_halves(y + i, load(x + i));
+    for (; i < n; ++i) y[i] = float_to_half(x[i]);
+}
+
+inline void from_halves(const std::uint16_t* x, std::int64_t n, float* y) {
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store(y + i, load_halves(x + i));
+    for (; i < n; ++i) y[i] = half_to_float(x[i]);
+}
+
+inline void rotate_pair(float& a, float& b, float cosine, float sine) {
+    const float turned = fused(a, cosine, -(b * sine));
+    b = fused(a, sine, b * cosine);
+    a = turned;
+}
+
+inline void rotate_adjacent(float* head, const float* table, std::int64_t pairs) {
+    for (std::int64_t i = 0; i < pairs; ++i) {
+        rotate_pair(head[2 * i], head[2 * i + 1], table[2 * i], table[2 * i + 1]);
+    }
+}
+
+inline void rotate_halves(float* head, const float* table, std::int64_t pairs) {
+    for (std::int64_t i = 0; i < pairs; ++i) {
+        rotate_pair(head[i], head[i + pairs], table[2 * i], table[2 * i + 1]);
+    }
+}
+
+inline void convolve(const float* const* rows, const float* taps, std::int64_t kernel,
+                     std::int64_t n, float* c) {
+    for_lanes(n, [&](std::int64_t i, std::int64_t count) {
+        Lanes total{};
+        for (std::int64_t j = 0; j < kernel; ++j) {
+            total = fused(load_some(taps + j * n + i, count), load_some(rows[j] + i, count), total);
+        }
+        store_some(c + i, total * sigmoid(total), count);
+    });
+}
+
+}  // namespace

@@ -1,0 +1,228 @@
+// CPU ops of attention: rotary angles, the preparation and storing of K and V, and the attention
+// itself.
+//
+// A task of attention is (block of query rows, K/V head, part of the positions). Positions are
+// parted only for steps of few rows, always at the same places, and the parts are combined in
+// order, so that a result does not depend on the number of threads.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/backend/cpu/cpu_ops.hpp"
+#include "strata/core/invariant.hpp"
+#include "strata/core/types.hpp"
+
+namespace strata {
+namespace {
+
+// Queries (rows x heads of a group) of one task: enough to pay for converting a tile of K and V,
+// few enough that scores and results stay in the second-level cache.
+constexpr std::int64_t kTaskQueries = 64;
+// Positions of one part when a step has few rows.
+constexpr std::int64_t kPartPositions = 512;
+constexpr std::int64_t kSineWork = 64;  // f32 operations that one f64 sine is worth
+constexpr std::int64_t kHeadWork = 8;   // per element: norm, rotation, store
+
+static_assert(kPageTokens % kAttentionTile == 0 && kPartPositions % kAttentionTile == 0);
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+    return (a + b - 1) / b;
+}
+
+std::size_t element_bytes(ElementType type) {
+    return block_shape(type).bytes;
+}
+
+}  // namespace
+
+struct CpuOps::AttentionPlan {
+    std::int64_t rows_per_block = 1;
+    std::int64_t blocks = 1;
+    std::int64_t parts = 1;
+    std::int64_t queries = 1;        // of a block
+    std::int64_t result_floats = 0;  // of a task
+    std::int64_t worker_floats = 0;
+    float* results = nullptr;
+    float* workers = nullptr;
+
+    float* weighted(std::int64_t task) const { return results + task * result_floats; }
+    float* largest(std::int64_t task) const {
+        return weighted(task) + result_floats - 2 * padded(queries);
+    }
+    float* sums(std::int64_t task) const {
+        return weighted(task) + result_floats - padded(queries);
+    }
+};
+
+void CpuOps::rope_table(const RopeAngles& angles, float* table) {
+    const std::int64_t pairs = angles.pairs;
+    for_rows(step_rows(), kSineWork * pairs, [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t t = begin; t < end; ++t) {
+            for (std::int64_t i = 0; i < pairs; ++i) {
+                const double angle = static_cast<double>(first_ + t) * angles.frequencies[i];
+                float* pair = table + 2 * (t * pairs + i);
+                pair[0] = angles.magnitude * static_cast<float>(std::cos(angle));
+                pair[1] = angles.magnitude * static_cast<float>(std::sin(angle));
+            }
+        }
+    });
+}
+
+void CpuOps::prepare_heads(const QkPreparation& preparation, const float* gain, const float* angles,
+                           std::int64_t heads, std::int64_t stride, std::int64_t dim,
+                           float* row) const {
+    for (std::int64_t h = 0; h < heads; ++h) {
+        float* head = row + h * stride;
+        if (gain != nullptr) kernels_.rms_norm(head, gain, preparation.epsilon, dim, head);
+        if (preparation.pairing == RotaryPairs::adjacent) {
+            kernels_.rotate_adjacent(head, angles, preparation.rope_pairs);
+        } else {
+            kernels_.rotate_halves(head, angles, preparation.rope_pairs);
+        }
+    }
+}
+
+void CpuOps::store_row(const AttentionShape& shape, Position position, const float* k,
+                       const float* v) const {
+    std::byte* page =
+        static_cast<std::byte*>(pages_[static_cast<std::size_t>(position / kPageTokens)]);
+    const std::int64_t row = position % kPageTokens;
+    const auto store = [&](const float* from, std::int64_t count, std::size_t offset) {
+        std::byte* to =
+            page + offset + static_cast<std::size_t>(row * count) * element_bytes(shape.kv_type);
+        if (shape.kv_type == ElementType::f16) {
+            kernels_.to_halves(from, count, reinterpret_cast<std::uint16_t*>(to));
+        } else {
+            std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+        }
+    };
+    store(k, shape.kv_heads * shape.key_dim, shape.k_offset);
+    store(v, shape.kv_heads * shape.value_dim, shape.v_offset);
+}
+
+void CpuOps::store_attention_inputs(const AttentionShape& shape, const QkPreparation& preparation,
+                                    Rows q, Rows k, Rows v) {
+    STRATA_INVARIANT(q.rows == step_rows() && q.cols == shape.heads * shape.query_stride());
+    STRATA_INVARIANT(k.cols == shape.kv_heads * shape.key_dim);
+    STRATA_INVARIANT(v.cols == shape.kv_heads * shape.value_dim);
+    STRATA_INVARIANT(2 * preparation.rope_pairs <= shape.key_dim);
+    STRATA_INVARIANT(static_cast<Position>(pages_.size()) * kPageTokens >= first_ + q.rows);
+    for_rows(q.rows, kHeadWork * (q.cols + k.cols + v.cols),
+             [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t t = begin; t < end; ++t) {
+                     const float* angles = preparation.rope_table + 2 * t * preparation.rope_pairs;
+                     float* keys = k.values + t * k.cols;
+                     prepare_heads(preparation, preparation.q_gain, angles, shape.heads,
+                                   shape.query_stride(), shape.key_dim, q.values + t * q.cols);
+                     prepare_heads(preparation, preparation.k_gain, angles, shape.kv_heads,
+                                   shape.key_dim, shape.key_dim, keys);
+                     store_row(shape, first_ + t, keys, v.values + t * v.cols);
+                 }
+             });
+}
+
+CpuOps::AttentionPlan CpuOps::plan_attention(const AttentionShape& shape) {
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    AttentionPlan plan;
+    plan.rows_per_block = std::max<std::int64_t>(1, kTaskQueries / group);
+    plan.blocks = divide_up(step_rows(), plan.rows_per_block);
+    plan.parts = plan.blocks == 1 ? divide_up(first_ + step_rows(), kPartPositions) : 1;
+    plan.queries = std::min(plan.rows_per_block, step_rows()) * group;
+    plan.result_floats = padded(plan.queries * shape.value_dim) + 2 * padded(plan.queries);
+    plan.worker_floats = attention_scratch(plan.queries, shape.key_dim, shape.value_dim);
+    plan.results =
+        attention_results_.floats(plan.blocks * shape.kv_heads * plan.parts * plan.result_floats);
+    plan.workers = attention_workers_.floats(pool_.threads() * plan.worker_floats);
+    return plan;
+}
+
+void CpuOps::run_attention_task(const AttentionShape& shape, const AttentionPlan& plan,
+                                std::int64_t task, int worker, Rows q) const {
+    const std::int64_t part = task % plan.parts;
+    const std::int64_t head = task / plan.parts % shape.kv_heads;
+    const std::int64_t row = task / plan.parts / shape.kv_heads * plan.rows_per_block;
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    AttentionTask one;
+    one.rows = std::min(plan.rows_per_block, q.rows - row);
+    one.group = group;
+    one.q = q.values + row * q.cols + head * group * shape.query_stride();
+    one.q_row_stride = q.cols;
+    one.q_head_stride = shape.query_stride();
+    one.first = first_ + row;
+    one.begin = part * kPartPositions;
+    one.end = one.first + one.rows;
+    if (plan.parts > 1) one.end = std::min(one.end, one.begin + kPartPositions);
+    one.pages = pages_.data();
+    one.page_tokens = kPageTokens;
+    const std::size_t bytes = element_bytes(shape.kv_type);
+    one.k_offset = shape.k_offset + static_cast<std::size_t>(head * shape.key_dim) * bytes;
+    one.v_offset = shape.v_offset + static_cast<std::size_t>(head * shape.value_dim) * bytes;
+    one.k_row = shape.kv_heads * shape.key_dim;
+    one.v_row = shape.kv_heads * shape.value_dim;
+    one.half = shape.kv_type == ElementType::f16;
+    one.key_dim = shape.key_dim;
+    one.value_dim = shape.value_dim;
+    one.scale = shape.scale;
+    one.scratch = plan.workers + worker * plan.worker_floats;
+    one.weighted = plan.weighted(task);
+    one.largest = plan.largest(task);
+    one.sums = plan.sums(task);
+    kernels_.attend(one);
+}
+
+// Rows of `out` from the results of their tasks, parts weighted by exp(largest - largest of all).
+void CpuOps::combine_attention(const AttentionShape& shape, const AttentionPlan& plan, Rows q,
+                               Rows out) const {
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    pool_.parallel_for(
+        q.rows, std::max<std::int64_t>(1, kPieceWork / out.cols),
+        [&](std::int64_t begin, std::int64_t end, int) {
+            for (std::int64_t i = begin * shape.heads; i < end * shape.heads; ++i) {
+                const std::int64_t t = i / shape.heads;
+                const std::int64_t head = i % shape.heads;
+                const std::int64_t query = t % plan.rows_per_block * group + head % group;
+                const std::int64_t task =
+                    (t / plan.rows_per_block * shape.kv_heads + head / group) * plan.parts;
+                float top = plan.largest(task)[query];
+                for (std::int64_t p = 1; p < plan.parts; ++p) {
+                    top = std::max(top, plan.largest(task + p)[query]);
+                }
+                float total = 0.0F;
+                for (std::int64_t p = 0; p < plan.parts; ++p) {
+                    total +=
+                        plan.sums(task + p)[query] * std::exp(plan.largest(task + p)[query] - top);
+                }
+                float* to = out.values + t * out.cols + head * shape.value_dim;
+                for (std::int64_t p = 0; p < plan.parts; ++p) {
+                    const float share = std::exp(plan.largest(task + p)[query] - top) / total;
+                    const float* from = plan.weighted(task + p) + query * shape.value_dim;
+                    if (p == 0) {
+                        kernels_.scale(from, share, shape.value_dim, to);
+                    } else {
+                        kernels_.add_scaled(from, share, shape.value_dim, to);
+                    }
+                }
+                if (shape.gated) {
+                    const float* gate =
+                        q.values + t * q.cols + head * shape.query_stride() + shape.key_dim;
+                    kernels_.sigmoid_gate(to, gate, shape.value_dim, to);
+                }
+            }
+        });
+}
+
+void CpuOps::attention(const AttentionShape& shape, Rows q, Rows out) {
+    STRATA_INVARIANT(q.rows == step_rows() && out.rows == q.rows);
+    STRATA_INVARIANT(q.cols == shape.heads * shape.query_stride());
+    STRATA_INVARIANT(out.cols == shape.heads * shape.value_dim);
+    const AttentionPlan plan = plan_attention(shape);
+    pool_.parallel_for(plan.blocks * shape.kv_heads * plan.parts, 1,
+                       [&](std::int64_t begin, std::int64_t end, int worker) {
+                           for (std::int64_t task = begin; task < end; ++task) {
+                               run_attention_task(shape, plan, task, worker, q);
+                           }
+                       });
+    combine_attention(shape, plan, q, out);
+}
+
+}  // namespace strata
