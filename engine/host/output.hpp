@@ -1,0 +1,30 @@
+// stdout of the engine: the original descriptor 1, moved away before anything else runs, so that no
+// library's print can land between two events. One writer; one write per group of lines.
+#pragma once
+
+#include <string_view>
+
+#include "strata/core/result.hpp"
+
+namespace strata {
+
+// Moves descriptor 1 to a private close-on-exec one and points 1 at stderr (at /dev/null when there
+// is no stderr). To be called first in main. Refuses when stdout is closed.
+Result<int> claim_stdout();
+
+class LineOutput {
+  public:
+    // Borrows the descriptor; blocking or not.
+    explicit LineOutput(int descriptor) : descriptor_(descriptor) {}
+
+    // Writes all of it, in as few writes as the pipe takes. False once nobody reads any more; then
+    // nothing is written again.
+    bool write(std::string_view lines);
+    bool broken() const { return broken_; }
+
+  private:
+    int descriptor_;
+    bool broken_ = false;
+};
+
+}  // namespace strata

@@ -1,0 +1,64 @@
+// See state/checkpoints.hpp.
+#include "strata/state/checkpoints.hpp"
+
+#include <algorithm>
+
+namespace strata {
+
+std::int64_t Checkpoints::counted() const {
+    return std::count_if(marks_.begin(), marks_.end(), [](const CheckpointMark& mark) {
+        return mark.kind != CheckpointKind::tail;
+    });
+}
+
+void Checkpoints::add(CheckpointMark mark, StateImage image) {
+    const bool is_tail = mark.kind == CheckpointKind::tail;
+    for (std::size_t i = 0; i < marks_.size(); ++i) {
+        const bool held_is_tail = marks_[i].kind == CheckpointKind::tail;
+        const bool same = !held_is_tail && !is_tail && marks_[i].position == mark.position;
+        if (!same && !(held_is_tail && is_tail)) continue;
+        if (same) mark.kind = std::max(mark.kind, marks_[i].kind);
+        remove(i);
+        break;
+    }
+    marks_.push_back(mark);
+    held_.push_back({mark, ++ticks_});
+    images_.push_back(std::move(image));
+}
+
+void Checkpoints::remove(std::size_t index) {
+    const auto at = static_cast<std::ptrdiff_t>(index);
+    marks_.erase(marks_.begin() + at);
+    held_.erase(held_.begin() + at);
+    images_.erase(images_.begin() + at);
+}
+
+void Checkpoints::remove_beyond(Position position) {
+    for (std::size_t i = marks_.size(); i-- > 0;) {
+        if (marks_[i].position > position) remove(i);
+    }
+}
+
+void Checkpoints::clear() {
+    marks_.clear();
+    held_.clear();
+    images_.clear();
+}
+
+StateImage Checkpoints::use(Position position) {
+    StateImage image;
+    for (std::size_t i = 0; i < marks_.size(); ++i) {
+        if (marks_[i].position != position) continue;
+        held_[i].last_used = ++ticks_;
+        image = images_[i];
+    }
+    return image;
+}
+
+bool Checkpoints::has(Position position) const {
+    return std::any_of(marks_.begin(), marks_.end(), [position](const CheckpointMark& mark) {
+        return mark.position == position;
+    });
+}
+
+}  // namespace strata

@@ -1,0 +1,131 @@
+// START HERE. The engine: one model, one live conversation, one request at a time.
+//
+//   generate()   the story of a request: plan, resume, read the prompt, write the answer. Runs on
+//   the
+//                caller's thread and speaks through EngineEvents while it works.
+//   cancel()     from any thread: ends a request within one prompt chunk or one token.
+//   idle_step()  between requests, when nothing has come for a while: gives back what only ended
+//                requests needed.
+//
+// It owns the live session and the order of things; what to reuse is core/prompt_plan's word, bytes
+// are state/'s, computing is model/'s. It knows no line protocol: engine/outcome_to_done.cpp
+// translates.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/core/checkpoint_rule.hpp"
+#include "strata/core/chunk_size.hpp"
+#include "strata/core/prompt_plan.hpp"
+#include "strata/core/result.hpp"
+#include "strata/core/stop_board.hpp"
+#include "strata/core/types.hpp"
+#include "strata/model/runner.hpp"
+#include "strata/model/sampling.hpp"
+
+namespace strata {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+using Clock = std::function<TimePoint()>;
+
+struct EngineLimits {
+    Position context_tokens = 0;  // prompt + answer, of one request
+    CheckpointLimits checkpoints;
+    ChunkLimits chunks;
+    TokenId turn_open = -1;  // overrides the vocabulary's own; -1 = the vocabulary's
+};
+
+struct GenerateRequest {
+    std::uint64_t id = 0;
+    TokenIds prompt;
+    std::int64_t max_new = 0;  // 0 reads the prompt and keeps the state
+    SamplingSettings sampling;
+    TokenIds stop_ids;             // besides the vocabulary's end ids
+    bool ignore_eos = false;       // the vocabulary's end ids are written like any other token
+    std::optional<Position> root;  // R; absent = found by turn-open tokens
+    Position pin = 0;              // keep a checkpoint here; 0 = none
+    bool keep = true;  // false: a one-shot, which leaves only what was there before, and the root
+    Identity identity;
+    std::string label;
+    std::int32_t logprobs = 0;  // how many alternatives to report; 0 = no report
+    bool hash = false;
+    TimePoint received{};  // when its line was read
+};
+
+enum class RefusalCode : std::uint8_t { bad_field, bad_token, too_long, out_of_memory };
+struct RequestRefusal {
+    RefusalCode code = RefusalCode::bad_field;
+    std::string text;  // names the field, its value and what is allowed
+};
+
+// What a request says while it runs, in this order: resumed, then progress after each chunk, then
+// tokens. Called on generate()'s thread.
+class EngineEvents {
+  public:
+    virtual ~EngineEvents() = default;
+    virtual void resumed(const PromptPlan& plan) = 0;
+    // `position`: prompt tokens that are in the state now. `ms` since the request began.
+    virtual void progress(Position position, double ms, double tokens_per_s) = 0;
+    virtual void token(TokenId id, const std::optional<TokenReport>& report) = 0;
+    // Between two chunks and between two tokens: the place for signs of life.
+    virtual void step() = 0;
+};
+
+enum class FinishReason : std::uint8_t { stop, length, cancel, error };
+
+struct Outcome {
+    std::int64_t generated = 0;
+    std::int64_t prompt_tokens = 0;
+    std::int64_t prompt_read = 0;
+    double queue_ms = 0;   // from the line read to generate()
+    double prompt_ms = 0;  // from the start of reading to the first token
+    double decode_ms = 0;
+    FinishReason finish = FinishReason::stop;
+    std::string fault;  // with FinishReason::error: what happened, in words
+    PromptPlan plan;
+    bool planned = false;  // false: cancelled before anything was planned
+    std::optional<TokenId> stop_id;
+    std::uint64_t conversation = 0;  // counted from 1, kept while the conversation continues
+    std::int64_t checkpoints = 0;    // held by the live conversation, besides the tail
+    std::string logits_sha256;       // with hash
+    std::string state_sha256;
+};
+
+class Engine {
+  public:
+    virtual ~Engine() = default;
+
+    // Ends that request (absent: the one that runs or waits first); an unknown id is ignored. Any
+    // thread.
+    virtual void cancel(std::optional<std::uint64_t> id) = 0;
+
+    // A refusal changes nothing; no event and no Outcome come with it. A request that cancel()
+    // reached ends with FinishReason::cancel, one whose forward pass failed with
+    // FinishReason::error: then the live conversation is lost, and the next request starts from
+    // nothing.
+    virtual Result<Outcome, RequestRefusal> generate(const GenerateRequest& request,
+                                                     EngineEvents& events) = 0;
+
+    // True when idle_step() would do something.
+    virtual bool idle_work() const = 0;
+    virtual void idle_step() = 0;
+
+    virtual const EngineLimits& limits() const = 0;
+    virtual Runner& runner() = 0;
+};
+
+// Takes the runner over. Measures one forward pass of the model, so that the first request's chunks
+// have the right size. Refuses limits that contradict the model, and a device without memory for a
+// state. `board` is shared with whoever reads the requests' lines.
+Result<std::unique_ptr<Engine>> make_engine(std::unique_ptr<Runner> runner,
+                                            const EngineLimits& limits,
+                                            std::shared_ptr<StopBoard> board,
+                                            Clock clock = &std::chrono::steady_clock::now);
+
+}  // namespace strata

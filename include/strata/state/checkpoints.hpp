@@ -1,0 +1,48 @@
+// The checkpoints that a live conversation holds: positions, and for a model with recurrent layers
+// the image of the running state there. Owns the images; which of them must go is
+// core/checkpoint_rule's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "strata/core/checkpoint_rule.hpp"
+#include "strata/core/types.hpp"
+
+namespace strata {
+
+// Bytes of a running state in host memory (layout: model/geometry.hpp). Never changed once made, so
+// that several holders may share one.
+using StateImage = std::shared_ptr<const std::vector<std::byte>>;
+
+// Invariants: (1) no two checkpoints besides the tail share a position; (2) at most one is the
+// tail; (3) marks()[i] and held()[i] speak of the same checkpoint.
+class Checkpoints {
+  public:
+    std::span<const CheckpointMark> marks() const { return marks_; }
+    std::span<const HeldCheckpoint> held() const { return held_; }
+    std::size_t size() const { return held_.size(); }
+    // Those besides the tail: what --prompt-cache counts.
+    std::int64_t counted() const;
+
+    // Adds one. One of the same position (besides the tail) keeps the stronger kind; a tail
+    // replaces the tail. `image` is null for an attention-only model.
+    void add(CheckpointMark mark, StateImage image);
+    void remove(std::size_t index);
+    void remove_beyond(Position position);
+    void clear();
+    // The image at `position`, and marks it as just used; null when there is none.
+    StateImage use(Position position);
+    bool has(Position position) const;
+
+  private:
+    std::vector<CheckpointMark> marks_;
+    std::vector<HeldCheckpoint> held_;
+    std::vector<StateImage> images_;
+    std::uint64_t ticks_ = 0;
+};
+
+}  // namespace strata
