@@ -7,9 +7,11 @@
 #include <cstdint>
 
 #include "engine/backend/cpu/isa.hpp"
-#include "engine/backend/cpu/packed_weight.hpp"
 
 namespace strata {
+
+inline constexpr std::int64_t kTileRows = 16;  // output rows side by side: packed_weight.hpp
+inline constexpr std::int64_t kQ8Block = 32;   // elements that share one activation scale
 
 // A quantised row of x: codes, then per block of 32 the scale, the start value of the integer sum,
 // the start values of its two halves, and scale * sum of codes. Codes of weights are stored plus

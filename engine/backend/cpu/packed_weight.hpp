@@ -28,13 +28,11 @@
 
 #include "engine/backend/cpu/aligned_bytes.hpp"
 #include "engine/backend/cpu/isa.hpp"
+#include "engine/backend/cpu/kernels.hpp"
 #include "strata/backend/tensor.hpp"
 #include "strata/core/result.hpp"
 
 namespace strata {
-
-inline constexpr std::int64_t kTileRows = 16;
-inline constexpr std::int64_t kQ8Block = 32;  // elements that share one activation scale
 
 enum class Layout : std::uint8_t { lanes_f32, lanes_f16, lanes_bf16, lanes_q8, stored_blocks };
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/backend/cpu/aligned_bytes.hpp"
+
 namespace strata {
 namespace {
 
