@@ -1,0 +1,186 @@
+// Fixtures, vocabularies and PCRE2 for the tests of serve/text.
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "tests/serve/text/support.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+#include <pcre2.h>
+
+#include "serve/text/unicode.hpp"
+
+namespace strata::serve::text_test {
+
+std::string read_tree_file(const std::string& path) {
+    std::ifstream file(std::string(STRATA_SOURCE_DIR "/") + path, std::ios::binary);
+    INFO(path);
+    REQUIRE(file.good());
+    std::stringstream all;
+    all << file.rdbuf();
+    return all.str();
+}
+
+boost::json::value read_tree_json(const std::string& path) {
+    boost::json::parse_options options;
+    options.max_depth = 64;
+    return boost::json::parse(read_tree_file(path), {}, options);
+}
+
+TemplateValue to_template_value(const boost::json::value& value) {
+    switch (value.kind()) {
+        case boost::json::kind::null:
+            return {};
+        case boost::json::kind::bool_:
+            return value.get_bool();
+        case boost::json::kind::int64:
+            return value.get_int64();
+        case boost::json::kind::uint64:
+            return static_cast<double>(value.get_uint64());
+        case boost::json::kind::double_:
+            return value.get_double();
+        case boost::json::kind::string:
+            return std::string(value.get_string());
+        case boost::json::kind::array: {
+            TemplateList list;
+            for (const auto& each : value.get_array()) list.push_back(to_template_value(each));
+            return list;
+        }
+        case boost::json::kind::object:
+            return to_template_dict(value);
+    }
+    return {};
+}
+
+TemplateDict to_template_dict(const boost::json::value& object) {
+    TemplateDict dict;
+    for (const auto& [key, value] : object.as_object()) {
+        dict.emplace_back(std::string(key), to_template_value(value));
+    }
+    return dict;
+}
+
+const gguf::Header& demo_header() {
+    static const auto header = gguf::read_header(kDemoModel);
+    REQUIRE(header.ok());
+    return *header;
+}
+
+const Tokenizer& demo_tokenizer() {
+    static const auto tokenizer = make_tokenizer(demo_header());
+    REQUIRE(tokenizer.ok());
+    return **tokenizer;
+}
+
+std::string written_byte(std::uint8_t byte) {
+    // The definition of the alphabet, counted out: the k-th byte that is not printable is U+0100 +
+    // k.
+    const auto printable = [](unsigned b) {
+        return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
+    };
+    char32_t code = byte;
+    if (!printable(byte)) {
+        code = 0x100;
+        for (unsigned b = 0; b < byte; ++b) code += printable(b) ? 0U : 1U;
+    }
+    std::string out;
+    append_utf8(out, code);
+    return out;
+}
+
+gguf::Header header_of(const SmallVocabulary& vocabulary) {
+    gguf::StringArray tokens;
+    gguf::StringArray merges;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        tokens.values.push_back(written_byte(static_cast<std::uint8_t>(byte)));
+    }
+    for (const std::string& merge : vocabulary.merges) {
+        merges.values.push_back(merge);
+        const std::size_t space = merge.find(' ', 1);
+        tokens.values.push_back(merge.substr(0, space) + merge.substr(space + 1));
+    }
+    std::vector<std::int64_t> types(tokens.values.size(), 1);
+    for (const std::string& control : vocabulary.controls) {
+        tokens.values.push_back(control);
+        types.push_back(3);
+    }
+    gguf::Header header;
+    header.metadata["tokenizer.ggml.model"] = std::string("gpt2");
+    header.metadata["tokenizer.ggml.pre"] = vocabulary.pre;
+    header.metadata["tokenizer.ggml.tokens"] = tokens;
+    header.metadata["tokenizer.ggml.token_type"] = types;
+    header.metadata["tokenizer.ggml.merges"] = merges;
+    return header;
+}
+
+std::vector<TokenId> encode_trusted(const Tokenizer& tokenizer, std::string text) {
+    return tokenizer.encode(std::vector<PromptPiece>{{std::move(text), false}});
+}
+
+std::vector<TokenId> encode_message(const Tokenizer& tokenizer, std::string text) {
+    return tokenizer.encode(std::vector<PromptPiece>{{std::move(text), true}});
+}
+
+std::string decode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+    std::string out;
+    for (const TokenId id : ids) out += tokenizer.bytes(id);
+    return out;
+}
+
+struct Pattern::Compiled {
+    pcre2_code* code = nullptr;
+    pcre2_match_data* match = nullptr;
+};
+
+Pattern::Pattern(std::string_view pattern) : compiled_(std::make_unique<Compiled>()) {
+    std::string text(pattern);
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{"\\s", "\\p{White_Space}"},
+                                   {"\\S", "\\P{White_Space}"}}) {
+        for (std::size_t at = text.find(from); at != std::string::npos;
+             at = text.find(from, at + to.size())) {
+            text.replace(at, from.size(), to);
+        }
+    }
+    int error = 0;
+    PCRE2_SIZE where = 0;
+    compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                                    PCRE2_UTF | PCRE2_UCP, &error, &where, nullptr);
+    REQUIRE(compiled_->code != nullptr);
+    pcre2_jit_compile(compiled_->code, PCRE2_JIT_COMPLETE);
+    compiled_->match = pcre2_match_data_create_from_pattern(compiled_->code, nullptr);
+}
+
+Pattern::~Pattern() {
+    pcre2_match_data_free(compiled_->match);
+    pcre2_code_free(compiled_->code);
+}
+
+std::vector<std::size_t> Pattern::words(std::string_view text) const {
+    std::vector<std::size_t> lengths;
+    for (std::size_t at = 0; at < text.size();) {
+        const int found = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                      text.size(), at, PCRE2_ANCHORED, compiled_->match, nullptr);
+        const std::size_t end = found > 0 ? pcre2_get_ovector_pointer(compiled_->match)[1] : at;
+        lengths.push_back(end - at);
+        if (end == at) break;
+        at = end;
+    }
+    return lengths;
+}
+
+int Pattern::group(std::string_view character) const {
+    const int found = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(character.data()),
+                                  character.size(), 0, PCRE2_ANCHORED, compiled_->match, nullptr);
+    return found > 0 ? found - 1 : 0;
+}
+
+std::uint64_t Dice::next() {
+    // splitmix64
+    state_ += 0x9E3779B97F4A7C15ULL;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31U);
+}
+
+}  // namespace strata::serve::text_test

@@ -1,0 +1,73 @@
+// What the tests of serve/text share: fixtures, the demo's vocabulary, small vocabularies built by
+// hand and PCRE2 as the oracle of patterns.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/json.hpp>
+
+#include "protocol/gguf/gguf.hpp"
+#include "serve/text/template_value.hpp"
+#include "serve/text/tokenizer.hpp"
+
+namespace strata::serve::text_test {
+
+// A file of the tree, by its path from the root. Ends the test when it is not there.
+std::string read_tree_file(const std::string& path);
+boost::json::value read_tree_json(const std::string& path);
+TemplateValue to_template_value(const boost::json::value& value);
+TemplateDict to_template_dict(const boost::json::value& object);
+
+inline constexpr const char* kDemoModel =
+    STRATA_SOURCE_DIR "/tools/demo_model/strata-demo-q8_0.gguf";
+const gguf::Header& demo_header();
+const Tokenizer& demo_tokenizer();
+
+// A byte-level vocabulary: the 256 bytes, then the results of the merges, then the control tokens.
+// Merges are given with a space between their pieces, in plain ASCII.
+struct SmallVocabulary {
+    std::string pre = "gpt-2";
+    std::vector<std::string> merges;
+    std::vector<std::string> controls;
+};
+gguf::Header header_of(const SmallVocabulary& vocabulary);
+// How a byte is written in such a vocabulary.
+std::string written_byte(std::uint8_t byte);
+
+std::vector<TokenId> encode_trusted(const Tokenizer& tokenizer, std::string text);
+std::vector<TokenId> encode_message(const Tokenizer& tokenizer, std::string text);
+std::string decode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids);
+
+// The matches of a pattern, one after the other, with UTF and UCP; \s is the White_Space property.
+class Pattern {
+  public:
+    explicit Pattern(std::string_view pattern);
+    ~Pattern();
+    Pattern(const Pattern&) = delete;
+    Pattern& operator=(const Pattern&) = delete;
+    // Lengths in bytes; together they are the whole text, or the last one is 0.
+    std::vector<std::size_t> words(std::string_view text) const;
+    // Number of the group that matched a text of one character, 0 when none did.
+    int group(std::string_view character) const;
+
+  private:
+    struct Compiled;
+    std::unique_ptr<Compiled> compiled_;
+};
+
+// Random numbers that are the same everywhere.
+class Dice {
+  public:
+    explicit Dice(std::uint64_t seed) : state_(seed) {}
+    std::uint64_t next();
+    std::size_t below(std::size_t n) { return static_cast<std::size_t>(next() % n); }
+
+  private:
+    std::uint64_t state_;
+};
+
+}  // namespace strata::serve::text_test
