@@ -52,7 +52,7 @@ class Runner {
 struct RunnerOptions {
     std::string model_path;
     ElementType kv_type = ElementType::f16;
-    std::int64_t max_context = 0;  // rows; for scratch sizes and checks against the model
+    std::int64_t max_context = 0;  // rows; more than the model was made for is refused
     std::int64_t chunk_tokens = 512;
 };
 

@@ -1,0 +1,78 @@
+// The parts that layers are made of: attention, gated delta net, feed-forward, mixture of experts.
+// Each is a struct of weights and the few ops that compute it; models.md C6 has the formulas. Owns
+// no weight (WeightLoader's DeviceTensors) and no memory (Arena).
+#pragma once
+
+#include <cstdint>
+
+#include "engine/model/arena.hpp"
+#include "strata/backend/ops.hpp"
+
+namespace strata {
+
+// What every part of one forward pass uses.
+struct Pass {
+    Ops& ops;
+    Arena& arena;
+    float epsilon = 0.0F;       // of every norm
+    QkPreparation preparation;  // rotary table and pairing of this pass; gains are the layer's
+};
+
+// Every part reads n (a normed copy of x) and adds its result to x.
+
+struct AttentionPart {
+    const Weight* q = nullptr;
+    const Weight* k = nullptr;
+    const Weight* v = nullptr;
+    const Weight* output = nullptr;
+    const float* q_bias = nullptr;  // null = none, as the three after it
+    const float* k_bias = nullptr;
+    const float* v_bias = nullptr;
+    const float* output_bias = nullptr;
+    const float* q_gain = nullptr;  // null = no norm
+    const float* k_gain = nullptr;
+    AttentionShape shape;
+
+    void add_to(Pass& pass, Rows n, Rows x) const;
+    std::int64_t scratch_columns() const;
+};
+
+struct DeltaNetPart {
+    const Weight* qkv = nullptr;
+    const Weight* gate = nullptr;
+    const Weight* beta = nullptr;
+    const Weight* alpha = nullptr;
+    const Weight* output = nullptr;
+    const float* taps = nullptr;  // [kernel][channels]
+    const float* dt_bias = nullptr;
+    const float* a = nullptr;  // already -exp(A_log)
+    const float* gain = nullptr;
+    ConvolutionShape convolution;
+    DeltaShape shape;
+
+    void add_to(Pass& pass, Rows n, Rows x) const;
+    std::int64_t scratch_columns() const;
+};
+
+struct DensePart {
+    const Weight* gate = nullptr;
+    const Weight* up = nullptr;
+    const Weight* down = nullptr;
+
+    void add_to(Pass& pass, Rows n, Rows x) const;
+    std::int64_t scratch_columns() const;
+};
+
+struct MixturePart {
+    const Weight* router = nullptr;
+    std::int64_t used = 0;
+    RouteRule rule;
+    Experts experts;
+    bool has_shared = false;
+    SharedExpert shared;
+
+    void add_to(Pass& pass, Rows n, Rows x) const;
+    std::int64_t scratch_columns() const;
+};
+
+}  // namespace strata

@@ -1,0 +1,126 @@
+// Loading a model file, and the forward pass of one chunk (include/strata/model/runner.hpp).
+#include "strata/model/runner.hpp"
+
+#include <utility>
+
+#include "engine/model/arch/architectures.hpp"
+#include "engine/model/model_config.hpp"
+#include "engine/model/vocabulary.hpp"
+#include "engine/model/weight_loader.hpp"
+#include "engine/model/weights.hpp"
+#include "strata/core/invariant.hpp"
+
+namespace strata {
+namespace {
+
+// Rows of scratch memory that a chunk may ask for: beyond it, chunks gain nothing on any device.
+constexpr std::int64_t kChunkTokensMax = 16'384;
+
+class LoadedRunner final : public Runner {
+  public:
+    struct Parts {
+        Geometry geometry;
+        VocabularyFacts vocabulary;
+        Decoder decoder;
+        DeviceTensors tensors;
+        Buffer scratch;
+        Buffer logits;
+        std::int64_t chunk_tokens = 0;
+    };
+    LoadedRunner(Device& device, Parts parts)
+        : device_(device), parts_(std::move(parts)), arena_(parts_.scratch) {}
+
+    const Geometry& geometry() const override { return parts_.geometry; }
+    const VocabularyFacts& vocabulary() const override { return parts_.vocabulary; }
+    Device& device() override { return device_; }
+    std::int64_t chunk_tokens_max() const override { return parts_.chunk_tokens; }
+
+    void forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
+                 std::span<float> logits) override {
+        const std::int64_t rows = static_cast<std::int64_t>(ids.size());
+        STRATA_INVARIANT(rows >= 1 && rows <= parts_.chunk_tokens);
+        const bool wanted = !logits.empty();
+        const std::int64_t vocabulary = parts_.geometry.vocabulary;
+        STRATA_INVARIANT(!wanted || static_cast<std::int64_t>(logits.size()) == vocabulary);
+        Ops& ops = device_.ops();
+        ops.begin({ids, first, memory.pages, memory.running_state});
+        const Rows row{wanted ? parts_.logits.f32() : nullptr, 1, vocabulary};
+        parts_.decoder.forward(ops, arena_, rows, row);
+        if (wanted) device_.copy_to_host(logits.data(), row.values, logits.size_bytes());
+        device_.synchronize();
+    }
+
+  private:
+    Device& device_;
+    Parts parts_;
+    Arena arena_;
+};
+
+Status<> check(const RunnerOptions& options) {
+    if (options.chunk_tokens < 1 || options.chunk_tokens > kChunkTokensMax) {
+        return refuse("chunk of " + std::to_string(options.chunk_tokens) +
+                      " tokens is not within 1 to " + std::to_string(kChunkTokensMax));
+    }
+    if (options.kv_type != ElementType::f32 && options.kv_type != ElementType::f16) {
+        return refuse(std::string("K/V rows cannot be ") + element_type_name(options.kv_type) +
+                      "; allowed: F32, F16");
+    }
+    return Done{};
+}
+
+Result<LoadedRunner::Parts> load_parts(Device& device, const RunnerOptions& options,
+                                       const WeightLoader::Progress& progress) {
+    const Result<Weights> weights = Weights::open(options.model_path);
+    if (!weights.ok()) return weights.failure();
+    const Result<ModelConfig> config = read_model_config(weights->header());
+    if (!config.ok()) return config.failure();
+    if (options.max_context > config->trained_context) {
+        return refuse("a context of " + std::to_string(options.max_context) +
+                      " tokens is more than the " + std::to_string(config->trained_context) +
+                      " it was made for");
+    }
+    Result<VocabularyFacts> vocabulary = read_vocabulary(weights->header(), config->vocabulary);
+    if (!vocabulary.ok()) return vocabulary.failure();
+
+    LoadedRunner::Parts out;
+    out.chunk_tokens = options.chunk_tokens;
+    out.geometry = geometry_of(*config, options.kv_type);
+    out.geometry.quantisation = weights->main_type();
+    out.geometry.weights_bytes = static_cast<std::size_t>(weights->tensor_bytes());
+    out.vocabulary = std::move(*vocabulary);
+    out.vocabulary.name = config->name;
+    WeightLoader load(device, *weights, progress);
+    out.decoder = load_decoder({*config, out.geometry, load});
+    if (load.refusal()) return Failure<Refusal>{*load.refusal()};
+    out.tensors = load.take();
+    out.vocabulary.model_id = weights->fingerprint();
+    if (progress) progress(weights->tensor_bytes(), weights->tensor_bytes());
+
+    const std::size_t scratch_floats =
+        static_cast<std::size_t>(out.decoder.scratch_floats(options.chunk_tokens));
+    Result<Buffer> scratch = device.allocate(scratch_floats * sizeof(float));
+    if (!scratch.ok()) return scratch.failure();
+    out.scratch = std::move(*scratch);
+    Result<Buffer> logits =
+        device.allocate(static_cast<std::size_t>(out.geometry.vocabulary) * sizeof(float));
+    if (!logits.ok()) return logits.failure();
+    out.logits = std::move(*logits);
+    return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runner>> load_runner(
+    Device& device, const RunnerOptions& options,
+    const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+    const Status<> allowed = check(options);
+    if (!allowed.ok()) return allowed.failure();
+    Result<LoadedRunner::Parts> parts = load_parts(device, options, progress);
+    if (!parts.ok()) {
+        return Failure<Refusal>{
+            {"model " + options.model_path + ": " + parts.error().text, parts.error().kind}};
+    }
+    return std::unique_ptr<Runner>(std::make_unique<LoadedRunner>(device, std::move(*parts)));
+}
+
+}  // namespace strata
