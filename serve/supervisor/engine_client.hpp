@@ -1,6 +1,7 @@
 // The server's view of the engine: a FIFO queue of requests, of which the first holds the engine
 // under a ticket {epoch, id}; events of that ticket reach its listener, every other line is counted
-// and dropped. All calls and callbacks happen on the one I/O thread.
+// and dropped. All calls and callbacks happen on the one I/O thread; a callback never comes from
+// inside submit, cancel or stop_writing, and may itself call them.
 #pragma once
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "protocol/done_line.hpp"
 #include "protocol/gen_command.hpp"
@@ -73,7 +75,13 @@ struct EngineView {
     std::chrono::steady_clock::time_point active_since{};
     // Counters since the server started.
     std::uint64_t engine_starts = 0;
-    std::uint64_t foreign_lines = 0;  // lines of no ticket, or unknown
+    std::uint64_t foreign_lines = 0;    // lines of no ticket, or unknown
+    std::uint64_t unexpected_ends = 0;  // of engines that nobody asked to end
+    // Of the running epoch:
+    std::int64_t engine_pid = 0;          // 0: no process
+    std::int64_t max_context = 0;         // of READY, tokens; 0 before
+    std::vector<std::string> last_lines;  // of its stderr, oldest first, printable
+    std::uint64_t dropped_log_lines = 0;  // of its stderr, older than those
 };
 
 using RequestId = std::uint64_t;  // the server's own, unique for its life
