@@ -14,8 +14,8 @@ namespace {
 
 using namespace matmul_cases;
 
-constexpr std::int64_t kRows = 83;  // five whole tiles and three rows
-constexpr std::int64_t kTokens = 31;
+constexpr std::int64_t kRows = 43;  // two whole tiles and a part
+constexpr std::int64_t kTokens = 19;  // every block of tokens that the kernels have
 
 std::vector<float> product_of(int threads, const PackedWeight& weight, std::int64_t expert,
                               std::vector<float> x) {
@@ -50,7 +50,7 @@ TEST_CASE("matmul gives a row the same bits alone and in any chunk") {
             const std::vector<float> x = make_rows(kTokens, cols, 43U);
             const std::vector<float> all = product_of(1, *weight, 0, x);
             bool equal = true;
-            for (const std::int64_t chunk : {1, 2, 3, 5, 7, 12, 30}) {
+            for (const std::int64_t chunk : {1, 2, 3, 7, 13}) {
                 for (std::int64_t first = 0; first < kTokens; first += chunk) {
                     const std::int64_t count = std::min(chunk, kTokens - first);
                     equal = equal &&
@@ -68,7 +68,7 @@ TEST_CASE("matmul gives the same bits for any number of threads") {
     for (const Isa isa : available_isas()) {
         for (const ElementType type : kAllTypes) {
             const std::int64_t cols = some_cols(type);
-            const auto stored = make_stored(type, cols, 1000, 1, 47U);
+            const auto stored = make_stored(type, cols, 300, 1, 47U);
             const auto weight = pack(*stored, isa);
             for (const std::int64_t tokens : {std::int64_t{1}, kTokens}) {
                 const std::vector<float> x = make_rows(tokens, cols, 53U);
