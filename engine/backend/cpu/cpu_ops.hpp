@@ -73,7 +73,7 @@ class CpuOps final : public Ops {
                            Rows out) const;
 
     void swiglu_rows(Rows gate, const float* up, std::int64_t up_stride);
-    void group_routes(Routes routes, std::int64_t experts);
+    void group_routes(Routes routes, std::int64_t rows, std::int64_t experts);
     float* expert_hidden(Rows x, const Experts& experts, Routes routes);
     void add_shared_expert(Rows x, const SharedExpert& shared, Rows y);
 

@@ -74,8 +74,8 @@ void CpuOps::moe_route(Rows x, const Weight& router, const RouteRule& rule, Rout
 }
 
 // Counting sort of the (row, rank) pairs by expert.
-void CpuOps::group_routes(Routes routes, std::int64_t experts) {
-    const std::size_t pairs = static_cast<std::size_t>(step_rows() * routes.used);
+void CpuOps::group_routes(Routes routes, std::int64_t rows, std::int64_t experts) {
+    const std::size_t pairs = static_cast<std::size_t>(rows * routes.used);
     route_rows_.resize(pairs);
     route_places_.resize(pairs);
     std::vector<std::size_t> start(static_cast<std::size_t>(experts) + 1, 0);
@@ -149,8 +149,8 @@ void CpuOps::add_shared_expert(Rows x, const SharedExpert& shared, Rows y) {
 
 void CpuOps::moe_ffn(Rows x, const Experts& experts, const SharedExpert* shared, Routes routes,
                      Rows y) {
-    STRATA_INVARIANT(x.rows == step_rows() && y.rows == x.rows && y.cols == experts.down->rows);
-    group_routes(routes, experts.down->experts);
+    STRATA_INVARIANT(y.rows == x.rows && y.cols == experts.down->rows);
+    group_routes(routes, x.rows, experts.down->experts);
     const Rows hidden{expert_hidden(x, experts, routes), x.rows * routes.used, experts.hidden};
     const Rows results{expert_results_.floats(hidden.rows * y.cols), hidden.rows, y.cols};
     const ExpertProduct down{&packed(*experts.down), results};

@@ -144,7 +144,8 @@ class Ops {
     // Every projection of the same x. Any number of rows.
     virtual void linear(Rows x, std::span<const Projection> projections) = 0;
 
-    // y = silu(x gate^T) * (x up^T); gate and up are {cols x.cols, rows y.cols}.
+    // y = silu(x gate^T) * (x up^T); gate and up are {cols x.cols, rows y.cols}. Any number of
+    // rows.
     virtual void gated_linear(Rows x, const Weight& gate, const Weight& up, Rows y) = 0;
 
     // table[t][i] = (magnitude * cos(angle), magnitude * sin(angle)), angle = (first + t) *
