@@ -1,0 +1,350 @@
+// The story of one request, in order: check, plan, resume, read, write, settle. It may only call:
+// the plan is core/prompt_plan's, bytes are state/'s, computing is the runner's, tokens are the
+// sampler's.
+#include "strata/engine.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/model/sampler.hpp"
+#include "engine/request_check.hpp"
+#include "strata/core/invariant.hpp"
+#include "strata/state/live_session.hpp"
+#include "strata/state/state_hash.hpp"
+
+namespace strata {
+
+namespace {
+
+// A first pass of a few tokens brings the weights into memory; the second one is measured.
+constexpr std::int64_t kWarmUpTokens = 8;
+constexpr std::int64_t kMeasuredTokens = 64;
+
+double ms_between(TimePoint from, TimePoint to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+// One request while it runs.
+struct Run {
+    const GenerateRequest& request;
+    EngineEvents& events;
+    StopBoard::Flag stop;
+    TimePoint began;
+    TimePoint reading_began{};
+    PromptMarks marks;
+    Outcome outcome;
+
+    bool stopped() const { return *stop; }
+};
+
+class OneConversationEngine : public Engine {
+  public:
+    OneConversationEngine(std::unique_ptr<Runner> runner, std::unique_ptr<LiveSession> session,
+                          const EngineLimits& limits, std::shared_ptr<StopBoard> board,
+                          Clock clock);
+
+    void cancel(std::optional<std::uint64_t> id) override { board_->stop(id); }
+    Result<Outcome, RequestRefusal> generate(const GenerateRequest& request,
+                                             EngineEvents& events) override;
+    bool idle_work() const override { return session_->has_spare_pages(); }
+    void idle_step() override { session_->release_spare_pages(); }
+    const EngineLimits& limits() const override { return limits_; }
+    Runner& runner() override { return *runner_; }
+
+    void measure_chunks();
+
+  private:
+    Result<Outcome, RequestRefusal> tell(Run& run);
+    PromptPlan plan(const Run& run) const;
+    void resume(Run& run);
+    bool read_prompt(Run& run);
+    bool read_chunk(Run& run, Position end);
+    void write_answer(Run& run);
+    void tell_token(const Run& run, TokenId id) const;
+    bool read_token(Run& run, TokenId id);
+    void keep_checkpoint(CheckpointKind kind);
+    void end_with_error(Run& run, std::string fault);
+    void settle(Run& run);
+    bool ends_answer(const GenerateRequest& request, TokenId id) const;
+
+    std::unique_ptr<Runner> runner_;
+    std::unique_ptr<LiveSession> session_;
+    EngineLimits limits_;
+    Clock clock_;
+    TurnWords words_;
+    std::shared_ptr<StopBoard> board_;
+    Sampler sampler_;
+    std::vector<float> logits_;  // of the newest row that asked for them
+    std::int64_t chunk_tokens_;
+
+    // Of the live conversation, besides its bytes:
+    PromptMarks marks_;
+    Identity identity_;
+    std::uint64_t conversation_ = 0;
+};
+
+OneConversationEngine::OneConversationEngine(std::unique_ptr<Runner> runner,
+                                             std::unique_ptr<LiveSession> session,
+                                             const EngineLimits& limits,
+                                             std::shared_ptr<StopBoard> board, Clock clock)
+    : runner_(std::move(runner)),
+      session_(std::move(session)),
+      limits_(limits),
+      clock_(std::move(clock)),
+      words_{limits.turn_open >= 0 ? limits.turn_open : runner_->vocabulary().turn_open,
+             runner_->vocabulary().system_word},
+      board_(std::move(board)),
+      logits_(static_cast<std::size_t>(runner_->geometry().vocabulary)) {
+    limits_.chunks.tokens_max =
+        std::min({limits.chunks.tokens_max, runner_->chunk_tokens_max(), limits.context_tokens});
+    chunk_tokens_ = limits_.chunks.tokens_max;
+}
+
+void OneConversationEngine::measure_chunks() {
+    if (limits_.chunks.time_max_ms <= 0) return;
+    for (const std::int64_t wanted : {kWarmUpTokens, kMeasuredTokens}) {
+        const std::int64_t tokens = std::min(wanted, limits_.chunks.tokens_max);
+        const TokenIds ids(static_cast<std::size_t>(tokens), 0);
+        session_->reset();
+        const TimePoint began = clock_();
+        // A failure here is not told: the first request meets the same one, and has somebody to
+        // tell.
+        if (!session_->reserve(tokens).ok() || !session_->read(ids, logits_).ok()) break;
+        const double ms = ms_between(began, clock_());
+        chunk_tokens_ = first_chunk_tokens(tokens, ms, limits_.chunks);
+        if (ms > limits_.chunks.time_max_ms) break;  // a longer pass would tell nothing else
+    }
+    session_->reset();
+}
+
+Result<Outcome, RequestRefusal> OneConversationEngine::generate(const GenerateRequest& request,
+                                                                EngineEvents& events) {
+    Run run{request, events, board_->begin(request.id), clock_(), {}, {}, {}};
+    auto result = tell(run);
+    board_->end();
+    return result;
+}
+
+Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
+    const GenerateRequest& request = run.request;
+    if (auto refusal =
+            check_request(request, runner_->geometry().vocabulary, limits_.context_tokens)) {
+        return Failure{*std::move(refusal)};
+    }
+    run.outcome.prompt_tokens = std::ssize(request.prompt);
+    run.outcome.queue_ms =
+        request.received == TimePoint{} ? 0 : ms_between(request.received, run.began);
+    if (run.stopped()) {
+        run.outcome.finish = FinishReason::cancel;
+        return std::move(run.outcome);
+    }
+    run.marks = mark_prompt(request.prompt, request.root, words_);
+    run.outcome.plan = plan(run);
+    run.outcome.planned = true;
+    if (auto pages = session_->reserve(std::ssize(request.prompt)); !pages) {
+        return Failure{RequestRefusal{RefusalCode::out_of_memory, pages.error().text}};
+    }
+    resume(run);
+    run.events.resumed(run.outcome.plan);
+    run.reading_began = clock_();
+    if (read_prompt(run)) write_answer(run);
+    settle(run);
+    return std::move(run.outcome);
+}
+
+PromptPlan OneConversationEngine::plan(const Run& run) const {
+    const PromptView prompt{run.request.prompt, run.marks, run.request.identity};
+    if (limits_.checkpoints.kept == 0) return plan_prompt(prompt, std::nullopt);
+    return plan_prompt(prompt, LiveView{session_->ids(), session_->checkpoints().marks(), marks_,
+                                        identity_, !runner_->geometry().recurrent()});
+}
+
+void OneConversationEngine::resume(Run& run) {
+    const PromptPlan& plan = run.outcome.plan;
+    // The state in which the conversation rested is about to move on: an edit of the message that
+    // moves it would otherwise have to read the whole last answer again.
+    if (plan.source == ResumeSource::live && runner_->geometry().recurrent()) {
+        keep_checkpoint(CheckpointKind::tail);
+    }
+    session_->rewind(plan.reused);
+    if (plan.switched) ++conversation_;
+    run.outcome.conversation = conversation_;
+    if (plan.switched || run.request.keep) {
+        marks_ = run.marks;
+        identity_ = run.request.identity;
+    }
+}
+
+// True when the whole prompt is read; false when the request ended (outcome.finish says how).
+bool OneConversationEngine::read_prompt(Run& run) {
+    const Position end = std::ssize(run.request.prompt);
+    const CheckpointWish wish{run.marks, session_->frontier(), end, run.request.pin,
+                              run.request.keep};
+    const auto cuts = checkpoints_to_write(wish, limits_.checkpoints);
+    auto cut = cuts.begin();
+    Position last_interval = session_->frontier();
+    while (true) {
+        const Position here = session_->frontier();
+        if (cut != cuts.end() && cut->position == here) {
+            keep_checkpoint(cut->kind);
+            ++cut;
+        }
+        if (interval_due(last_interval, here, wish, limits_.checkpoints)) {
+            keep_checkpoint(CheckpointKind::interval);
+            last_interval = here;
+        }
+        if (here == end) return true;
+        if (run.stopped()) {
+            run.outcome.finish = FinishReason::cancel;
+            run.outcome.prompt_ms = ms_between(run.reading_began, clock_());
+            return false;
+        }
+        const Position next_cut = cut == cuts.end() ? end : cut->position;
+        if (!read_chunk(run, chunk_end(here, chunk_tokens_, next_cut))) return false;
+    }
+}
+
+bool OneConversationEngine::read_chunk(Run& run, Position end) {
+    const auto first = static_cast<std::size_t>(session_->frontier());
+    const auto count = static_cast<std::size_t>(end) - first;
+    const bool last = end == std::ssize(run.request.prompt);
+    const bool wants_logits = last && (run.request.max_new > 0 || run.request.hash);
+    const TimePoint began = clock_();
+    const auto read = session_->read(std::span(run.request.prompt).subspan(first, count),
+                                     wants_logits ? std::span(logits_) : std::span<float>{});
+    if (!read) {
+        end_with_error(run, read.error().text);
+        return false;
+    }
+    session_->device().synchronize();
+    const TimePoint now = clock_();
+    const auto tokens = static_cast<std::int64_t>(count);
+    chunk_tokens_ =
+        next_chunk_tokens(chunk_tokens_, tokens, ms_between(began, now), limits_.chunks);
+    run.outcome.prompt_read += tokens;
+    const double ms = ms_between(run.reading_began, now);
+    const double rate = ms > 0 ? static_cast<double>(run.outcome.prompt_read) * 1000 / ms : 0;
+    run.events.progress(end, ms_between(run.began, now), rate);
+    run.events.step();
+    return true;
+}
+
+void OneConversationEngine::write_answer(Run& run) {
+    Outcome& outcome = run.outcome;
+    const GenerateRequest& request = run.request;
+    if (request.hash) outcome.logits_sha256 = logits_sha256(logits_);
+    std::optional<TimePoint> first_token;
+    outcome.finish = FinishReason::length;
+    while (outcome.generated < request.max_new) {
+        if (run.stopped()) {
+            outcome.finish = FinishReason::cancel;
+            break;
+        }
+        const auto counter = static_cast<std::uint64_t>(session_->frontier());
+        const auto token = sampler_.choose(logits_, session_->ids(), request.sampling, counter);
+        if (!first_token) first_token = clock_();
+        if (!token) {
+            session_->reset();
+            end_with_error(
+                run, "the model's logits are not finite at position " + std::to_string(counter));
+            break;
+        }
+        if (ends_answer(request, *token)) {
+            outcome.finish = FinishReason::stop;
+            outcome.stop_id = token;
+            break;
+        }
+        tell_token(run, *token);
+        if (++outcome.generated == request.max_new) break;
+        run.events.step();
+        if (!read_token(run, *token)) break;
+    }
+    const TimePoint ended = clock_();
+    outcome.prompt_ms = ms_between(run.reading_began, first_token.value_or(ended));
+    outcome.decode_ms = first_token ? ms_between(*first_token, ended) : 0;
+}
+
+bool OneConversationEngine::ends_answer(const GenerateRequest& request, TokenId id) const {
+    const auto among = [id](std::span<const TokenId> ids) {
+        return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
+    return among(request.stop_ids) || (!request.ignore_eos && among(runner_->vocabulary().end_ids));
+}
+
+void OneConversationEngine::tell_token(const Run& run, TokenId id) const {
+    std::optional<TokenReport> report;
+    if (run.request.logprobs > 0) {
+        report = report_token(logits_, id, static_cast<std::size_t>(run.request.logprobs));
+    }
+    run.events.token(id, report);
+}
+
+bool OneConversationEngine::read_token(Run& run, TokenId id) {
+    auto read = session_->reserve(session_->frontier() + 1);
+    if (read.ok()) read = session_->read(std::span(&id, 1), logits_);
+    if (read.ok()) return true;
+    end_with_error(run, read.error().text);
+    return false;
+}
+
+// Makes room by the rule, and keeps the state at the frontier. Without memory for it the
+// conversation goes on without: a checkpoint saves time and decides nothing.
+void OneConversationEngine::keep_checkpoint(CheckpointKind kind) {
+    const auto held = session_->checkpoints().held();
+    const bool is_tail = kind == CheckpointKind::tail;
+    const bool there = std::any_of(held.begin(), held.end(), [this](const HeldCheckpoint& each) {
+        return each.mark.kind != CheckpointKind::tail && each.mark.position == session_->frontier();
+    });
+    if (!is_tail && !there) {
+        const CheckpointRoom room = room_for_checkpoint(held, limits_.checkpoints);
+        if (!room.stored) return;
+        if (room.victim) session_->drop_checkpoint(*room.victim);
+    }
+    (void)session_->keep_checkpoint(kind);
+}
+
+void OneConversationEngine::end_with_error(Run& run, std::string fault) {
+    run.outcome.finish = FinishReason::error;
+    run.outcome.fault = std::move(fault);
+    if (!session_->valid()) session_->reset();
+}
+
+// The request is over: hashes of what it leaves, then a one-shot gives up what only it has read.
+void OneConversationEngine::settle(Run& run) {
+    if (run.request.hash && run.outcome.finish != FinishReason::error) {
+        run.outcome.state_sha256 = state_sha256(*session_);
+    }
+    if (!run.request.keep) {
+        Position kept = 0;
+        if (!runner_->geometry().recurrent()) {
+            kept = std::min(run.outcome.plan.reused, session_->frontier());
+        }
+        for (const CheckpointMark& mark : session_->checkpoints().marks()) {
+            kept = std::max(kept, mark.position);
+        }
+        session_->rewind(kept);
+    }
+    run.outcome.checkpoints = session_->checkpoints().counted();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> make_engine(std::unique_ptr<Runner> runner,
+                                            const EngineLimits& limits,
+                                            std::shared_ptr<StopBoard> board, Clock clock) {
+    const std::int64_t vocabulary = runner->geometry().vocabulary;
+    if (limits.turn_open >= vocabulary) {
+        return refuse("turn-token is " + std::to_string(limits.turn_open) +
+                      ", allowed are ids of the vocabulary, 0 to " +
+                      std::to_string(vocabulary - 1));
+    }
+    auto session = LiveSession::open(*runner);
+    if (!session) return session.failure();
+    auto engine = std::make_unique<OneConversationEngine>(
+        std::move(runner), std::move(session).value(), limits, std::move(board), std::move(clock));
+    engine->measure_chunks();
+    return std::unique_ptr<Engine>(std::move(engine));
+}
+
+}  // namespace strata

@@ -1,0 +1,155 @@
+// See engine/engine_process.hpp.
+#include "engine/engine_process.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "engine/command_inbox.hpp"
+#include "engine/host/input_pump.hpp"
+#include "engine/host/output.hpp"
+#include "engine/host/signals.hpp"
+#include "engine/line_loop.hpp"
+#include "protocol/err_line.hpp"
+#include "protocol/load_line.hpp"
+
+namespace strata {
+
+namespace {
+
+// How long a request may take to end itself and print DONE. An orphan must be gone within 2 s; a
+// server that asked politely waits longer than that before it sends something stronger.
+constexpr std::chrono::milliseconds kOrphanGraceMs{1500};
+constexpr std::chrono::milliseconds kToldGraceMs{4000};
+constexpr std::chrono::milliseconds kLoadLineEveryMs{100};  // ten steps a second look smooth
+
+void log_line(std::string_view text) {
+    const std::string line = std::string(text) + "\n";
+    std::fwrite(line.data(), 1, line.size(), stderr);
+    std::fflush(stderr);
+}
+
+std::chrono::milliseconds grace_of(InputEnd end) {
+    switch (end) {
+        case InputEnd::closed:
+        case InputEnd::parent_gone:
+            return kOrphanGraceMs;
+        case InputEnd::signalled:
+        case InputEnd::told:
+            return kToldGraceMs;
+    }
+    return kToldGraceMs;
+}
+
+// Prints LOAD lines: the first, the last, and between them not too many.
+class LoadReporter {
+  public:
+    explicit LoadReporter(LineOutput& output) : output_(output) {}
+    void operator()(std::uint64_t done, std::uint64_t total) {
+        const auto now = std::chrono::steady_clock::now();
+        if (complete_ || (last_ && done < total && now - *last_ < kLoadLineEveryMs)) return;
+        last_ = now;
+        complete_ = done >= total;
+        output_.write(protocol::format(protocol::LoadLine{done, total}) + "\n");
+    }
+
+  private:
+    LineOutput& output_;
+    std::optional<std::chrono::steady_clock::time_point> last_;
+    bool complete_ = false;
+};
+
+Result<LoadedModel, LoadFailure> load_guarded(const EngineOptions& options, const ModelLoader& load,
+                                              LineOutput& output) {
+    try {
+        LoadReporter report(output);
+        return load(options,
+                    [&report](std::uint64_t done, std::uint64_t total) { report(done, total); });
+    } catch (const std::bad_alloc&) {
+        return Failure{LoadFailure{ExitStatus::no_device_or_memory,
+                                   "not enough memory to load " + options.model_path}};
+    }
+}
+
+EngineLimits limits_of(const EngineOptions& options, const Runner& runner) {
+    EngineLimits limits;
+    limits.context_tokens = options.max_context > 0 ? options.max_context
+                                                    : std::min(runner.geometry().trained_context,
+                                                               kDefaultContextTokensMax);
+    limits.checkpoints = {options.prompt_cache, options.prompt_cache_every,
+                          options.prompt_cache_root};
+    limits.chunks = {options.chunk_tokens, static_cast<double>(options.chunk_ms)};
+    limits.turn_open = static_cast<TokenId>(options.turn_token);
+    return limits;
+}
+
+ExitStatus refuse_start(const LoadFailure& failure) {
+    log_line("strata-engine: " + failure.text);
+    return failure.status;
+}
+
+}  // namespace
+
+ExitStatus run_engine_process(const EngineOptions& options, const ProcessPipes& pipes,
+                              const ModelLoader& load) {
+    const auto board = std::make_shared<StopBoard>();
+    CommandInbox inbox(board);
+    LineOutput output(pipes.output);
+    std::atomic<bool> loading = true;
+    InputPumpCalls calls;
+    calls.take = [&](std::string_view bytes) { return inbox.take(bytes); };
+    calls.has_room = [&] { return inbox.has_room(); };
+    calls.ended = [&](InputEnd end) {
+        inbox.close();
+        // A load cannot be interrupted and has nothing to lose.
+        return loading ? std::chrono::milliseconds(0) : grace_of(end);
+    };
+    calls.overdue = [] { ::_exit(static_cast<int>(ExitStatus::ended)); };
+    const InputPump pump(pipes.input, pipes.signals, options.parent_pid, std::move(calls));
+
+    auto model = load_guarded(options, load, output);
+    if (!model) return refuse_start(model.error());
+    const EngineLimits limits = limits_of(options, *model->runner);
+    auto engine = make_engine(std::move(model->runner), limits, board);
+    if (!engine) {
+        const bool memory = engine.error().kind == RefusalKind::out_of_memory;
+        return refuse_start({memory ? ExitStatus::no_device_or_memory : ExitStatus::bad_option,
+                             engine.error().text});
+    }
+    loading = false;
+    LineLoop(**engine, inbox, *board, output, log_line).run();
+    return ExitStatus::ended;
+}
+
+int engine_main(int argc, const char* const* argv, const ModelLoader& load) {
+    const auto output = claim_stdout();
+    if (!output) return static_cast<int>(refuse_start({ExitStatus::fatal, output.error().text}));
+    const std::vector<std::string_view> arguments(argv + std::min(argc, 1), argv + argc);
+    const auto options = parse_options(arguments, process_environment());
+    if (!options) {
+        return static_cast<int>(refuse_start({ExitStatus::bad_option, options.error().text}));
+    }
+    if (options->show_help || options->show_version) {
+        LineOutput(*output).write(options->show_help ? help_text() : version_text());
+        return static_cast<int>(ExitStatus::ended);
+    }
+    if (!parent_is(options->parent_pid)) {
+        return static_cast<int>(refuse_start({ExitStatus::ended, "the parent is gone"}));
+    }
+    const auto signals = claim_signals();
+    if (!signals) return static_cast<int>(refuse_start({ExitStatus::fatal, signals.error().text}));
+    const std::string fault = "the model file changed while it was in use (SIGBUS)";
+    const protocol::ErrLine last{protocol::ErrCode::internal, 0, true, fault};
+    die_loudly_on_bus_error(*output, "strata-engine: " + fault + "\n",
+                            protocol::format(last) + "\n", static_cast<int>(ExitStatus::fatal));
+    return static_cast<int>(run_engine_process(*options, {STDIN_FILENO, *output, *signals}, load));
+}
+
+}  // namespace strata

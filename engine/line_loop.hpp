@@ -1,0 +1,47 @@
+// The engine's conversation with its server: commands come out of the inbox, events go to the
+// output. Runs on the main thread; while a request runs it answers PING (and refuses what cannot be
+// done meanwhile) between two chunks and between two tokens.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "engine/command_inbox.hpp"
+#include "engine/host/output.hpp"
+#include "protocol/event.hpp"
+#include "strata/engine.hpp"
+
+namespace strata {
+
+using Log = std::function<void(std::string_view line)>;  // one line for people, without LF
+
+class LineLoop : private EngineEvents {
+  public:
+    // All must outlive the loop. `board` is the inbox's and the engine's.
+    LineLoop(Engine& engine, CommandInbox& inbox, StopBoard& board, LineOutput& output, Log log)
+        : engine_(engine), inbox_(inbox), board_(board), output_(output), log_(std::move(log)) {}
+
+    // Says what the engine is and that it is ready, then answers until the inbox is closed and
+    // empty.
+    void run();
+
+  private:
+    void resumed(const PromptPlan& plan) override;
+    void progress(Position position, double ms, double tokens_per_s) override;
+    void token(TokenId id, const std::optional<TokenReport>& report) override;
+    void step() override;
+
+    void answer(ReceivedLine line);
+    void answer_gen(protocol::GenCommand command, TimePoint received);
+    void put(const protocol::Event& event);
+
+    Engine& engine_;
+    CommandInbox& inbox_;
+    StopBoard& board_;
+    LineOutput& output_;
+    Log log_;
+    const GenerateRequest* running_ = nullptr;  // while generate() runs
+};
+
+}  // namespace strata

@@ -1,0 +1,327 @@
+// See engine/options.hpp. The only file of the engine that reads the environment.
+#include "engine/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "strata/core/closest.hpp"
+
+namespace strata {
+
+namespace {
+
+constexpr std::int64_t kContextTokensMax = 1 << 24;  // beyond any model; bounds later arithmetic
+constexpr std::int64_t kThreadsMax = 512;            // more cores than one machine has
+constexpr std::int64_t kCheckpointsMax = 1024;       // each may cost a running state of host memory
+constexpr std::int64_t kChunkTokensMax = 8192;       // scratch memory grows with it
+constexpr std::int64_t kChunkTimeMaxMs = 60'000;     // longer than any client waits for a STOP
+constexpr std::int64_t kPidMax = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kColumns = 80;
+constexpr std::size_t kHelpIndent = 6;
+constexpr std::string_view kVersion = STRATA_VERSION;
+
+OptionRow integer(std::string_view name, std::string_view argument, OptionGroup group,
+                  std::string_view help, std::int64_t least, std::int64_t most,
+                  std::int64_t EngineOptions::*member) {
+    OptionRow row{name, argument, group, help, {}, {}, {}};
+    row.allowed = std::to_string(least) + " to " + std::to_string(most);
+    row.set = [=](EngineOptions& options, std::string_view value) {
+        std::int64_t number = 0;
+        const char* end = value.data() + value.size();
+        const auto [stop, error] = std::from_chars(value.data(), end, number);
+        if (error != std::errc{} || stop != end || number < least || number > most) return false;
+        options.*member = number;
+        return true;
+    };
+    row.show = [member](const EngineOptions& options) {
+        return options.*member < 0 ? std::string() : std::to_string(options.*member);
+    };
+    return row;
+}
+
+template <class Enum>
+struct Word {
+    std::string_view text;
+    Enum value;
+};
+
+template <class Enum>
+OptionRow choice(std::string_view name, std::string_view argument, OptionGroup group,
+                 std::string_view help, std::vector<Word<Enum>> words,
+                 Enum EngineOptions::*member) {
+    OptionRow row{name, argument, group, help, {}, {}, {}};
+    for (const auto& word : words) {
+        row.allowed += (row.allowed.empty() ? "" : ", ") + std::string(word.text);
+    }
+    row.set = [=](EngineOptions& options, std::string_view value) {
+        for (const auto& word : words) {
+            if (word.text != value) continue;
+            options.*member = word.value;
+            return true;
+        }
+        return false;
+    };
+    row.show = [=](const EngineOptions& options) {
+        for (const auto& word : words) {
+            if (word.value == options.*member) return std::string(word.text);
+        }
+        return std::string();
+    };
+    return row;
+}
+
+OptionRow path(std::string_view name, std::string_view help, std::string EngineOptions::*member) {
+    OptionRow row{name, "FILE", OptionGroup::model, help, {}, "a path", {}};
+    row.set = [member](EngineOptions& options, std::string_view value) {
+        options.*member = std::string(value);
+        return !value.empty();
+    };
+    row.show = [](const EngineOptions&) { return std::string(); };
+    return row;
+}
+
+OptionRow toggle(std::string_view name, std::string_view help, bool EngineOptions::*member) {
+    OptionRow row{name, "", OptionGroup::process, help, {}, "no value", {}};
+    row.set = [member](EngineOptions& options, std::string_view) {
+        options.*member = true;
+        return true;
+    };
+    row.show = [](const EngineOptions&) { return std::string(); };
+    return row;
+}
+
+std::vector<OptionRow> machine_rows() {
+    using O = EngineOptions;
+    const auto group = OptionGroup::machine;
+    std::vector<OptionRow> rows;
+    rows.push_back(choice<DeviceChoice>("--device", "NAME", group, "what computes",
+                                        {{"cpu", DeviceChoice::cpu}}, &O::device));
+    rows.push_back(integer("--threads", "N", group, "threads that compute; 0 = one per core", 0,
+                           kThreadsMax, &O::threads));
+    rows.push_back(choice<KernelChoice>("--kernels", "NAME", group,
+                                        "instruction set of the CPU kernels",
+                                        {{"auto", KernelChoice::automatic},
+                                         {"scalar", KernelChoice::scalar},
+                                         {"avx2", KernelChoice::avx2},
+                                         {"avx512", KernelChoice::avx512}},
+                                        &O::kernels));
+    rows.push_back(integer("--chunk-tokens", "N", group, "most prompt tokens of one forward pass",
+                           1, kChunkTokensMax, &O::chunk_tokens));
+    rows.push_back(integer("--chunk-ms", "MS", group,
+                           "time of one forward pass, after which its size shrinks; a STOP waits "
+                           "that long; 0 = the size never changes",
+                           0, kChunkTimeMaxMs, &O::chunk_ms));
+    return rows;
+}
+
+std::vector<OptionRow> prompt_rows() {
+    using O = EngineOptions;
+    const auto group = OptionGroup::prompt;
+    std::vector<OptionRow> rows;
+    rows.push_back(integer("--prompt-cache", "N", group,
+                           "checkpoints kept besides the tail; 0 = nothing is reused", 0,
+                           kCheckpointsMax, &O::prompt_cache));
+    rows.push_back(integer("--prompt-cache-every", "N", group,
+                           "freshly read tokens between two interval checkpoints; 0 = none", 0,
+                           kContextTokensMax, &O::prompt_cache_every));
+    rows.push_back(integer("--prompt-cache-root", "N", group,
+                           "least tokens of a system prompt that gets a checkpoint; 0 = none", 0,
+                           kContextTokensMax, &O::prompt_cache_root));
+    rows.push_back(integer("--turn-token", "ID", group,
+                           "id of the token that opens a turn; without it the vocabulary's own", 0,
+                           std::numeric_limits<TokenId>::max(), &O::turn_token));
+    return rows;
+}
+
+std::vector<OptionRow> make_table() {
+    using O = EngineOptions;
+    std::vector<OptionRow> rows;
+    rows.push_back(
+        path("--model", "the model file (GGUF; of a split model the first file)", &O::model_path));
+    rows.push_back(integer("--max-context", "N", OptionGroup::model,
+                           "tokens of one conversation; 0 = what the model was trained for, at "
+                           "most 32768",
+                           0, kContextTokensMax, &O::max_context));
+    rows.push_back(
+        choice<ElementType>("--kv", "TYPE", OptionGroup::model, "element type of keys and values",
+                            {{"f16", ElementType::f16}, {"f32", ElementType::f32}}, &O::kv));
+    for (auto& row : machine_rows()) rows.push_back(std::move(row));
+    for (auto& row : prompt_rows()) rows.push_back(std::move(row));
+    rows.push_back(integer("--parent-pid", "PID", OptionGroup::process,
+                           "leave when the parent is another process than this; 0 = never", 0,
+                           kPidMax, &O::parent_pid));
+    rows.push_back(toggle("--help", "print this text and leave", &O::show_help));
+    rows.push_back(toggle("--version", "print the version and leave", &O::show_version));
+    return rows;
+}
+
+const OptionRow* find_row(std::string_view name) {
+    const auto& table = option_table();
+    const auto row = std::find_if(table.begin(), table.end(),
+                                  [name](const OptionRow& each) { return each.name == name; });
+    return row == table.end() ? nullptr : &*row;
+}
+
+Failure<Refusal> unknown(std::string_view name) {
+    std::vector<std::string> names;
+    for (const OptionRow& row : option_table()) names.emplace_back(row.name);
+    return refuse("unknown option " + std::string(name) + "; the closest is " +
+                  by_closeness(name, std::move(names)).front() + " (--help lists all)");
+}
+
+Failure<Refusal> not_allowed(std::string_view name, std::string_view value, const OptionRow& row) {
+    return refuse(std::string(name) + " is \"" + std::string(value) +
+                  "\", allowed: " + row.allowed);
+}
+
+// Words of `text` in lines of at most kColumns, each indented.
+std::string wrapped(std::string_view text) {
+    std::string out;
+    std::string line(kHelpIndent, ' ');
+    while (!text.empty()) {
+        const std::size_t space = std::min(text.find(' '), text.size());
+        if (line.size() > kHelpIndent && line.size() + 1 + space > kColumns) {
+            out += line + "\n";
+            line.assign(kHelpIndent, ' ');
+        }
+        if (line.size() > kHelpIndent) line += ' ';
+        line += text.substr(0, space);
+        text.remove_prefix(std::min(space + 1, text.size()));
+    }
+    return out + line + "\n";
+}
+
+std::string_view title(OptionGroup group) {
+    switch (group) {
+        case OptionGroup::model:
+            return "Model";
+        case OptionGroup::machine:
+            return "Machine";
+        case OptionGroup::prompt:
+            return "Prompt reuse";
+        case OptionGroup::process:
+            return "Process";
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string OptionRow::environment_name() const {
+    std::string out = "STRATA_";
+    for (const char c : name.substr(2)) {
+        out += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    }
+    return out;
+}
+
+const std::vector<OptionRow>& option_table() {
+    static const std::vector<OptionRow> table = make_table();
+    return table;
+}
+
+Environment process_environment() {
+    return [](const std::string& name) -> std::optional<std::string> {
+        const char* value = std::getenv(name.c_str());
+        if (value == nullptr) return std::nullopt;
+        return std::string(value);
+    };
+}
+
+Result<EngineOptions> parse_options(std::span<const std::string_view> arguments,
+                                    const Environment& environment) {
+    EngineOptions options;
+    std::vector<const OptionRow*> given;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const std::string_view argument = arguments[i];
+        const std::size_t equals = argument.find('=');
+        const std::string_view name = argument.substr(0, equals);
+        const OptionRow* row = find_row(name);
+        if (row == nullptr) return unknown(name);
+        std::string_view value;
+        if (equals != std::string_view::npos) {
+            value = argument.substr(equals + 1);
+            if (row->argument.empty()) return not_allowed(name, value, *row);
+        } else if (!row->argument.empty()) {
+            if (i + 1 == arguments.size()) {
+                return refuse(std::string(name) + " needs a value, allowed: " + row->allowed);
+            }
+            value = arguments[++i];
+        }
+        if (!row->set(options, value)) return not_allowed(name, value, *row);
+        given.push_back(row);
+    }
+    if (options.show_help || options.show_version) return options;
+    for (const OptionRow& row : option_table()) {
+        const bool by_flag = std::find(given.begin(), given.end(), &row) != given.end();
+        if (by_flag || row.argument.empty()) continue;
+        const auto value = environment(row.environment_name());
+        if (value && !row.set(options, *value)) {
+            return not_allowed(row.environment_name(), *value, row);
+        }
+    }
+    if (options.model_path.empty()) {
+        return refuse("--model is not set, allowed: a path to a GGUF file");
+    }
+    return options;
+}
+
+std::string help_text() {
+    std::string out =
+        "strata-engine: one language model behind a line protocol on stdin and stdout.\n"
+        "Usage: strata-engine --model FILE [options]\n";
+    constexpr std::array kGroups{OptionGroup::model, OptionGroup::machine, OptionGroup::prompt,
+                                 OptionGroup::process};
+    for (const OptionGroup group : kGroups) {
+        out += "\n" + std::string(title(group)) + ":\n";
+        for (const OptionRow& row : option_table()) {
+            if (row.group != group) continue;
+            out += "  " + std::string(row.name);
+            if (!row.argument.empty()) out += " " + std::string(row.argument);
+            out += "\n";
+            std::string body(row.help);
+            if (!row.argument.empty()) {
+                const std::string preset = row.show(EngineOptions{});
+                body += "; allowed: " + row.allowed;
+                if (!preset.empty()) body += "; default " + preset;
+                body += " (" + row.environment_name() + ")";
+            }
+            out += wrapped(body);
+        }
+    }
+    out +=
+        "\nA flag wins over the environment variable in its brackets.\n"
+        "Exit status: 0 after QUIT, end of stdin or SIGTERM; 2 a bad option; 3 the model\n"
+        "file is refused; 4 no usable device or not enough memory to load; 5 fatal while\n"
+        "running; 70 a broken invariant.\n";
+    return out;
+}
+
+std::string version_text() {
+    return "strata-engine " + std::string(kVersion) + "\n";
+}
+
+std::string_view version_number() {
+    return kVersion;
+}
+
+std::string_view kernel_name(KernelChoice choice) {
+    switch (choice) {
+        case KernelChoice::automatic:
+            return "auto";
+        case KernelChoice::scalar:
+            return "scalar";
+        case KernelChoice::avx2:
+            return "avx2";
+        case KernelChoice::avx512:
+            return "avx512";
+    }
+    return "auto";
+}
+
+}  // namespace strata

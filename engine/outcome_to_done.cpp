@@ -1,0 +1,181 @@
+// See engine/outcome_to_done.hpp.
+#include "engine/outcome_to_done.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace strata {
+
+namespace {
+
+constexpr std::size_t kMib = std::size_t{1} << 20;
+
+std::int64_t mib(std::size_t bytes) {
+    return static_cast<std::int64_t>(bytes / kMib);
+}
+
+protocol::Finish finish_of(FinishReason reason) {
+    switch (reason) {
+        case FinishReason::stop:
+            return protocol::Finish::stop;
+        case FinishReason::length:
+            return protocol::Finish::length;
+        case FinishReason::cancel:
+            return protocol::Finish::cancel;
+        case FinishReason::error:
+            return protocol::Finish::error;
+    }
+    return protocol::Finish::error;
+}
+
+protocol::PromptSource source_of(ResumeSource source) {
+    switch (source) {
+        case ResumeSource::cold:
+            return protocol::PromptSource::cold;
+        case ResumeSource::live:
+            return protocol::PromptSource::live;
+        case ResumeSource::turn:
+            return protocol::PromptSource::turn;
+        case ResumeSource::root:
+            return protocol::PromptSource::root;
+        case ResumeSource::interval:
+            return protocol::PromptSource::interval;
+        case ResumeSource::tail:
+            return protocol::PromptSource::tail;
+        case ResumeSource::pin:
+            return protocol::PromptSource::pin;
+    }
+    return protocol::PromptSource::cold;
+}
+
+protocol::MissReason miss_of(MissReason reason) {
+    switch (reason) {
+        case MissReason::none:
+            return protocol::MissReason::none;
+        case MissReason::fresh:
+            return protocol::MissReason::unseen;
+        case MissReason::steering:
+            return protocol::MissReason::steering;
+        case MissReason::level:
+            return protocol::MissReason::level;
+        case MissReason::rewritten:
+            return protocol::MissReason::rewritten;
+    }
+    return protocol::MissReason::none;
+}
+
+protocol::ErrCode code_of(RefusalCode code) {
+    switch (code) {
+        case RefusalCode::bad_field:
+            return protocol::ErrCode::bad_field;
+        case RefusalCode::bad_token:
+            return protocol::ErrCode::bad_token;
+        case RefusalCode::too_long:
+            return protocol::ErrCode::too_long;
+        case RefusalCode::out_of_memory:
+            return protocol::ErrCode::out_of_memory;
+    }
+    return protocol::ErrCode::internal;
+}
+
+}  // namespace
+
+protocol::DoneLine done_line(const GenerateRequest& request, const Outcome& outcome) {
+    protocol::DoneLine line;
+    line.generated = outcome.generated;
+    line.prompt_tokens = outcome.prompt_tokens;
+    line.prompt_ms = outcome.prompt_ms;
+    line.decode_ms = outcome.decode_ms;
+    line.finish = finish_of(outcome.finish);
+    line.reused = outcome.plan.reused;
+    line.prompt_read = outcome.prompt_read;
+    line.id = request.id;
+    line.label = request.label;
+    line.queue_ms = outcome.queue_ms;
+    if (!outcome.planned) return line;
+    // Nothing is parked beside the live conversation, so nothing is held, and nothing was evicted.
+    line.cache_fields =
+        protocol::CacheFields{outcome.plan.switched, outcome.plan.restored, 0, 0, 0};
+    line.conv = outcome.conversation;
+    line.stop_id = outcome.stop_id;
+    line.source = source_of(outcome.plan.source);
+    line.miss = miss_of(outcome.plan.miss);
+    line.common = outcome.plan.common;
+    line.checkpoints = outcome.checkpoints;
+    line.logits_sha256 = outcome.logits_sha256;
+    line.state_sha256 = outcome.state_sha256;
+    return line;
+}
+
+protocol::ErrLine err_line(const GenerateRequest& request, const RequestRefusal& refusal) {
+    return {code_of(refusal.code), request.id, false, refusal.text};
+}
+
+protocol::ResumeLine resume_line(std::uint64_t id, const PromptPlan& plan) {
+    return {plan.reused, id, source_of(plan.source)};
+}
+
+protocol::TokenLine token_line(std::uint64_t id, TokenId token,
+                               const std::optional<TokenReport>& report) {
+    protocol::TokenLine line;
+    line.token = token;
+    line.id = id;
+    if (!report) return line;
+    line.lp = report->logprob;
+    for (const TokenLogprob& each : report->top) {
+        // A masked token has probability 0: the line has no word for its logarithm.
+        if (std::isfinite(each.logprob)) line.top.push_back({each.token, each.logprob});
+    }
+    return line;
+}
+
+protocol::InfoLine info_line(Engine& engine, std::string_view version) {
+    const Geometry& geometry = engine.runner().geometry();
+    const EngineLimits& limits = engine.limits();
+    const DeviceFacts facts = engine.runner().device().facts();
+    protocol::InfoLine line;
+    line.protocol = protocol::kProtocolVersion;
+    line.context_tokens = limits.context_tokens;
+    line.vocab = geometry.vocabulary;
+    line.kv = geometry.kv_type == ElementType::f32 ? "f32" : "f16";
+    line.page_tokens = kPageTokens;
+    line.spec = "off";
+    line.batch = 1;
+    if (facts.free_bytes > 0) line.vram_free_mib = mib(facts.free_bytes);
+    line.device = facts.name;
+    line.weights_mib = mib(geometry.weights_bytes);
+    line.arch = geometry.architecture;
+    line.quant = geometry.quantisation;
+    line.steer = "";
+    line.prompt_cache = limits.checkpoints.kept;
+    line.prompt_cache_every = limits.checkpoints.every_tokens;
+    line.prompt_cache_root = limits.checkpoints.root_min_tokens;
+    line.conversation_cache_mib = 0;
+    line.conversation_cache_slots = 0;
+    line.memory_limit_mib = 0;
+    line.device_pool_mib = 0;
+    line.kv_bytes_per_token = static_cast<std::int64_t>(geometry.kv_bytes_per_token());
+    line.state_bytes = static_cast<std::int64_t>(geometry.state_bytes());
+    line.model_id = engine.runner().vocabulary().model_id;
+    line.engine = std::string(version);
+    return line;
+}
+
+std::string report_of(const Outcome& outcome) {
+    const PromptPlan& plan = outcome.plan;
+    std::array<char, 64> time{};
+    (void)std::snprintf(time.data(), time.size(), "%.0f ms", outcome.prompt_ms);
+    std::string text = "prompt " + std::to_string(outcome.prompt_tokens) +
+                       " tokens = " + std::to_string(plan.reused) + " reused + " +
+                       std::to_string(outcome.prompt_read) + " read (source " +
+                       std::string(protocol::word(source_of(plan.source))) + ") in " + time.data();
+    if (plan.miss != MissReason::none) {
+        text += "; miss: " + std::string(protocol::word(miss_of(plan.miss))) +
+                ", first differing position " + std::to_string(plan.common);
+    }
+    if (!outcome.fault.empty()) text += "; failed: " + outcome.fault;
+    return text;
+}
+
+}  // namespace strata
