@@ -38,7 +38,7 @@ enum class RopePairing : std::uint8_t {
 };
 enum class RopeScaling : std::uint8_t { none, linear, yarn };
 
-// Angles: models.md, "Rope scaling". With yarn, cosine and sine are multiplied by
+// Angles and their scaling: rope.hpp. With yarn, cosine and sine are multiplied by
 // attention_factor * (1 + 0.1 ln factor) / (1 + 0.1 yarn_log_multiplier ln factor).
 struct RopeConfig {
     std::int64_t dims = 0;  // leading elements of a head that turn; even, <= head_dim

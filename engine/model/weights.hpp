@@ -47,9 +47,8 @@ class Weights {
     Result<std::optional<StoredTensor>> find_optional(
         std::string_view name, std::initializer_list<std::int64_t> dims) const;
     // What products with the weight `name` ("...weight") are multiplied by: the values of its
-    // companion tensor
-    // "... .scale", one, or one for each of `experts`; empty when there is none (NVFP4 files have
-    // them).
+    // companion tensor "... .scale" (NVFP4 files have them): one, or one for each of `experts`;
+    // empty when there is none.
     Result<std::vector<float>> companion_scale(std::string_view name, std::int64_t experts) const;
 
     // Bytes of all tensors, and the type that most of them have (the file's word for its

@@ -4,7 +4,6 @@
 // Invariants
 // 1. No byte is read before `Cursor::require` said that it is in the prefix.
 // 2. Nothing is allocated for a count before its smallest encoding was found to fit the prefix, and
-// before
 //    its cost beyond those bytes was charged to the expansion budget.
 // 3. A header that parses names only tensors whose bytes lie inside the file.
 #include "protocol/gguf/gguf.hpp"

@@ -1,6 +1,6 @@
 // The GGUF container (versions 2 and 3, little-endian): header, metadata, tensor table. Both
-// processes read model files, so the one parser of this untrusted format lives in the folder both
-// link.
+// processes read model files, so the one parser of this untrusted format lives where both can link
+// it.
 //
 // Trusts nothing: every count, length, offset, alignment and type is checked against the file's
 // size before it is used in arithmetic or allocation. Tensor data is never touched here.
@@ -44,7 +44,7 @@ using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::strin
 struct TensorInfo {
     std::string name;
     std::vector<std::uint64_t> dims;  // ne0 (contiguous) first, 1 to 4 of them
-    std::uint32_t type = 0;           // ggml type id, models.md C1
+    std::uint32_t type = 0;           // ggml type id, see type_facts()
     std::uint64_t offset = 0;         // from data_start, a multiple of the alignment
 };
 

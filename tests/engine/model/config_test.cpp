@@ -263,58 +263,63 @@ TEST_CASE("every required key is missed by name") {
     }
 }
 
+namespace {
+
+struct IntegerCase {
+    const char* architecture;
+    const char* key;
+    std::uint32_t value;
+};
+const IntegerCase kOutOfRange[] = {
+    {"llama", "vocab_size", 0},
+    {"llama", "vocab_size", 4'194'305},
+    {"llama", "context_length", 0},
+    {"llama", "context_length", 16'777'217},
+    {"llama", "embedding_length", 0},
+    {"llama", "embedding_length", 131'073},
+    {"llama", "block_count", 0},
+    {"llama", "block_count", 1'025},
+    {"llama", "feed_forward_length", 0},
+    {"llama", "feed_forward_length", 1'048'577},
+    {"llama", "attention.head_count", 0},
+    {"llama", "attention.head_count", 1'025},
+    {"llama", "attention.head_count_kv", 0},
+    {"llama", "attention.head_count_kv", 3},
+    {"llama", "attention.key_length", 0},
+    {"llama", "attention.key_length", 33},
+    {"llama", "attention.key_length", 1'026},
+    {"llama", "attention.value_length", 64},
+    {"llama", "rope.dimension_count", 0},
+    {"llama", "rope.dimension_count", 7},
+    {"llama", "rope.dimension_count", 34},
+    {"llama", "expert_count", 8},
+    {"qwen3moe", "expert_count", 0},
+    {"qwen3moe", "expert_count", 4'097},
+    {"qwen3moe", "expert_used_count", 0},
+    {"qwen3moe", "expert_used_count", 17},
+    {"qwen3moe", "expert_feed_forward_length", 0},
+    {"qwen3moe", "expert_gating_func", 2},
+    {"qwen3moe", "expert_gating_func", 9},
+    {"qwen35moe", "expert_shared_feed_forward_length", 0},
+    {"qwen35", "ssm.conv_kernel", 1},
+    {"qwen35", "ssm.conv_kernel", 17},
+    {"qwen35", "ssm.state_size", 0},
+    {"qwen35", "ssm.state_size", 1'025},
+    {"qwen35", "ssm.group_count", 0},
+    {"qwen35", "ssm.group_count", 3},
+    {"qwen35", "ssm.time_step_rank", 0},
+    {"qwen35", "ssm.inner_size", 0},
+    {"qwen35", "ssm.inner_size", 2},
+    {"qwen35", "ssm.inner_size", 385},
+    {"qwen35", "ssm.inner_size", 1'048'577},
+    {"qwen35", "full_attention_interval", 0},
+    {"qwen35", "nextn_predict_layers", 8},
+};
+
+}  // namespace
+
 TEST_CASE("integers out of range are refused with their value") {
-    struct Case {
-        const char* architecture;
-        const char* key;
-        std::uint32_t value;
-    };
-    const Case cases[] = {
-        {"llama", "vocab_size", 0},
-        {"llama", "vocab_size", 4'194'305},
-        {"llama", "context_length", 0},
-        {"llama", "context_length", 16'777'217},
-        {"llama", "embedding_length", 0},
-        {"llama", "embedding_length", 131'073},
-        {"llama", "block_count", 0},
-        {"llama", "block_count", 1'025},
-        {"llama", "feed_forward_length", 0},
-        {"llama", "feed_forward_length", 1'048'577},
-        {"llama", "attention.head_count", 0},
-        {"llama", "attention.head_count", 1'025},
-        {"llama", "attention.head_count_kv", 0},
-        {"llama", "attention.head_count_kv", 3},
-        {"llama", "attention.key_length", 0},
-        {"llama", "attention.key_length", 33},
-        {"llama", "attention.key_length", 1'026},
-        {"llama", "attention.value_length", 64},
-        {"llama", "rope.dimension_count", 0},
-        {"llama", "rope.dimension_count", 7},
-        {"llama", "rope.dimension_count", 34},
-        {"llama", "expert_count", 8},
-        {"qwen3moe", "expert_count", 0},
-        {"qwen3moe", "expert_count", 4'097},
-        {"qwen3moe", "expert_used_count", 0},
-        {"qwen3moe", "expert_used_count", 17},
-        {"qwen3moe", "expert_feed_forward_length", 0},
-        {"qwen3moe", "expert_gating_func", 2},
-        {"qwen3moe", "expert_gating_func", 9},
-        {"qwen35moe", "expert_shared_feed_forward_length", 0},
-        {"qwen35", "ssm.conv_kernel", 1},
-        {"qwen35", "ssm.conv_kernel", 17},
-        {"qwen35", "ssm.state_size", 0},
-        {"qwen35", "ssm.state_size", 1'025},
-        {"qwen35", "ssm.group_count", 0},
-        {"qwen35", "ssm.group_count", 3},
-        {"qwen35", "ssm.time_step_rank", 0},
-        {"qwen35", "ssm.inner_size", 0},
-        {"qwen35", "ssm.inner_size", 2},
-        {"qwen35", "ssm.inner_size", 385},
-        {"qwen35", "ssm.inner_size", 1'048'577},
-        {"qwen35", "full_attention_interval", 0},
-        {"qwen35", "nextn_predict_layers", 8},
-    };
-    for (const Case& each : cases) {
+    for (const IntegerCase& each : kOutOfRange) {
         // ssm.group_count 3 is refused as the divisor that it is not, under the key of the value
         // heads.
         const std::string key = each.key == std::string("ssm.group_count") && each.value == 3
