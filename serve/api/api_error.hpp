@@ -37,6 +37,7 @@ struct ApiError {
     std::string param;  // JSON path of the field; "" = null
     std::string code;   // "" = null
     std::optional<std::chrono::seconds> retry_after;
+    std::string allow;                 // methods, of method_not_allowed
     std::int64_t n_prompt_tokens = 0;  // tokens, of context_exceeded
     std::int64_t n_ctx = 0;
 };

@@ -21,6 +21,11 @@ std::uint64_t any_seed() {
 
 }  // namespace
 
+double steady_seconds() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(now).count();
+}
+
 std::optional<ApiError> queue_refusal(const EngineView& view, std::size_t preparing,
                                       std::size_t queue_max) {
     // One more than the queue holds may be on its way: the one that the engine will hold.
@@ -115,13 +120,24 @@ void ChatRun::on_admitted(const Ticket& ticket) {
     record_.queue_ms = since_start_ms();
 }
 
+void ChatRun::on_resume(const protocol::ResumeLine& line) {
+    prompt_position_ = line.reused;
+}
+
+void ChatRun::on_progress(const protocol::ProgressLine& line) {
+    if (line.position <= prompt_position_) return;
+    places_.speed.read(steady_seconds(), line.position - prompt_position_);
+    prompt_position_ = line.position;
+}
+
 void ChatRun::on_token(const protocol::TokenLine& line) {
     if (phase_ == Phase::ended) return;
     begin_answer();
     if (!record_.ttft_ms) record_.ttft_ms = since_start_ms();
     ++record_.output_tokens;
+    places_.speed.wrote(steady_seconds(), 1);
     if (stop_met_) return;
-    if (decoder_->in_thinking()) ++reasoning_tokens_;
+    if (decoder_->thinking()) ++reasoning_tokens_;
     DecodedText text = decoder_->feed(places_.text.tokenizer().bytes(line.token));
     if (line.lp) {
         TokenProbability token = probability(line.token, *line.lp);

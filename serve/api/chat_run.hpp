@@ -25,6 +25,7 @@
 #include "serve/api/finished_request.hpp"
 #include "serve/api/prompt.hpp"
 #include "serve/api/settings.hpp"
+#include "serve/monitor/speed_meter.hpp"
 #include "serve/supervisor/engine_client.hpp"
 #include "serve/text/text_model.hpp"
 
@@ -46,9 +47,13 @@ struct ChatPlaces {
     EngineClient& engine;
     const TextModel& text;
     const ApiSettings& settings;
+    SpeedMeter& speed;
     std::function<void(const FinishedRequest&)> on_finished;
     std::size_t preparing = 0;  // runs whose body is with a worker
 };
+
+// Seconds of the steady clock, as the speed meter counts them.
+double steady_seconds();
 
 // None when another request may come; else why it is refused (429).
 std::optional<ApiError> queue_refusal(const EngineView& view, std::size_t preparing,
@@ -67,6 +72,8 @@ class ChatRun final : public Exchange,
     std::string keep_alive() override;
 
     void on_admitted(const Ticket& ticket) override;
+    void on_resume(const protocol::ResumeLine& line) override;
+    void on_progress(const protocol::ProgressLine& line) override;
     void on_token(const protocol::TokenLine& line) override;
     void on_done(const protocol::DoneLine& line) override;
     void on_failure(const EngineFailure& failure) override;
@@ -94,6 +101,7 @@ class ChatRun final : public Exchange,
     std::optional<StreamDecoder> decoder_;
     std::size_t top_logprobs_ = 0;
     bool stop_met_ = false;
+    std::int64_t prompt_position_ = 0;             // prompt tokens that the engine has
     std::vector<TokenProbability> held_logprobs_;  // of tokens whose text is not out yet
     std::int64_t reasoning_tokens_ = 0;
     std::chrono::steady_clock::time_point started_;

@@ -3,10 +3,13 @@
 
 #include <utility>
 
+#include <boost/json/serialize.hpp>
+
 #include "serve/api/engine_errors.hpp"
 #include "serve/api/openai_reply.hpp"
 #include "serve/api/openai_request.hpp"
 #include "serve/api/status_json.hpp"
+#include "serve/monitor/metrics_json.hpp"
 
 namespace strata::serve {
 
@@ -28,6 +31,13 @@ std::unique_ptr<ReplyWriter> openai_writer(const ChatRequest& request, const Api
 
 constexpr ChatDialect kOpenAiChat{parse_openai_chat, openai_writer};
 
+// The machine is read at most this often, however many pages ask.
+constexpr std::chrono::milliseconds kHardwareInterval{900};
+
+double unix_seconds(std::chrono::system_clock::time_point time) {
+    return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
 Reply json_reply(std::string body) {
     Reply reply;
     reply.body = std::move(body);
@@ -37,13 +47,20 @@ Reply json_reply(std::string body) {
 }  // namespace
 
 Service::Service(boost::asio::any_io_executor io, EngineClient& engine, const TextModel& text,
-                 ApiSettings settings, MonitorHooks hooks)
+                 ApiSettings settings, std::function<void(const FinishedRequest&)> log)
     : settings_(std::move(settings)),
-      hooks_(std::move(hooks)),
       engine_(engine),
       text_(text),
+      history_(unix_seconds(std::chrono::system_clock::now())),
+      log_(std::move(log)),
       workers_(kWorkerThreads),
-      places_{std::move(io), workers_, engine, text, settings_, hooks_.on_finished} {}
+      places_{std::move(io),
+              workers_,
+              engine,
+              text,
+              settings_,
+              speed_,
+              [this](const FinishedRequest& finished) { remember(finished); }} {}
 
 Service::~Service() {
     workers_.stop();
@@ -95,7 +112,8 @@ Reply Service::health() {
 }
 
 Reply Service::status() {
-    return json_reply(status_json(engine_.view(), std::chrono::steady_clock::now()));
+    return json_reply(
+        boost::json::serialize(status_json(engine_.view(), std::chrono::steady_clock::now())));
 }
 
 Reply Service::props() {
@@ -116,9 +134,31 @@ ApiResult<Reply> Service::slots(bool fail_on_no_slot) {
     return json_reply(slots_json(view, context_tokens()));
 }
 
-Reply Service::metrics(bool prometheus) {
-    if (hooks_.metrics) return hooks_.metrics(prometheus);
-    return json_reply(plain_metrics_json(engine_.view(), std::chrono::steady_clock::now()));
+void Service::remember(const FinishedRequest& finished) {
+    HistoryRow row;
+    row.time_s = unix_seconds(finished.began) + finished.duration_ms / 1000.0;
+    row.request_id = finished.request_id;
+    row.duration_s = finished.duration_ms / 1000.0;
+    row.queue_ms = finished.queue_ms.value_or(0.0);
+    row.ttft_ms = finished.ttft_ms;
+    row.done = finished.done;
+    row.failure = finished.failure;
+    history_.add(std::move(row));
+    if (log_) log_(finished);
+}
+
+Reply Service::metrics() {
+    MetricsInput input;
+    input.now = std::chrono::steady_clock::now();
+    input.now_s = unix_seconds(std::chrono::system_clock::now());
+    input.engine = engine_.view();
+    input.samples = speed_.samples(steady_seconds());
+    if (input.now - hardware_read_ >= kHardwareInterval) {
+        hardware_seen_ = hardware_.read(0);
+        hardware_read_ = input.now;
+    }
+    input.hardware = hardware_seen_;
+    return json_reply(boost::json::serialize(metrics_json(input, history_)));
 }
 
 }  // namespace strata::serve

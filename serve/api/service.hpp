@@ -16,23 +16,19 @@
 #include "serve/api/chat_run.hpp"
 #include "serve/api/exchange.hpp"
 #include "serve/api/settings.hpp"
+#include "serve/monitor/hardware.hpp"
+#include "serve/monitor/request_history.hpp"
+#include "serve/monitor/speed_meter.hpp"
 #include "serve/supervisor/engine_client.hpp"
 #include "serve/text/text_model.hpp"
 
 namespace strata::serve {
 
-// What the monitor offers this room; either may be empty.
-struct MonitorHooks {
-    std::function<void(const FinishedRequest&)> on_finished;
-    // The document of /metrics; `prometheus`: the text form is wanted.
-    std::function<Reply(bool prometheus)> metrics;
-};
-
 class Service {
   public:
-    // All references outlive the service; the service outlives no handler of `io` that it posted.
+    // All references outlive the service. `log` is told of each finished request.
     Service(boost::asio::any_io_executor io, EngineClient& engine, const TextModel& text,
-            ApiSettings settings, MonitorHooks hooks);
+            ApiSettings settings, std::function<void(const FinishedRequest&)> log);
     ~Service();
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;
@@ -48,16 +44,22 @@ class Service {
     Reply props();
     // fail_on_no_slot: 503 when every lane is busy.
     ApiResult<Reply> slots(bool fail_on_no_slot);
-    Reply metrics(bool prometheus);
+    Reply metrics();
 
   private:
     std::int64_t context_tokens();
+    void remember(const FinishedRequest& finished);
 
     ApiSettings settings_;
-    MonitorHooks hooks_;
     EngineClient& engine_;
     const TextModel& text_;
     std::int64_t context_seen_ = 0;  // of the newest engine that said it; 0 = none was ready yet
+    RequestHistory history_;
+    SpeedMeter speed_;
+    HardwareReader hardware_;
+    HardwareReading hardware_seen_;
+    std::chrono::steady_clock::time_point hardware_read_{};
+    std::function<void(const FinishedRequest&)> log_;
     boost::asio::thread_pool workers_;
     ChatPlaces places_;
 };

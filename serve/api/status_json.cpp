@@ -35,26 +35,6 @@ std::string_view stage_word(EngineState state) {
     return "failed";
 }
 
-std::string_view state_word(const EngineView& view) {
-    if (loading(view.state)) return "loading";
-    if (view.state == EngineState::failed) return "failed";
-    if (view.state == EngineState::stopped) return "unloaded";
-    if (!view.busy) return "idle";
-    return view.generated > 0 || (view.prompt_tokens > 0 && view.prompt_read >= view.prompt_tokens)
-               ? "generating"
-               : "reading";
-}
-
-std::string phase_text(std::string_view state, const EngineView& view) {
-    if (state == "reading") return "reading the prompt";
-    if (state == "generating") return "answering";
-    if (state == "loading") {
-        return view.state == EngineState::restarting ? "the engine restarts" : "loading the model";
-    }
-    if (state == "failed") return "the engine does not start: " + view.failure;
-    return std::string(state);
-}
-
 void write_sampling(JsonWriter& json, const RequestDefaults& defaults) {
     json.key("params").begin_object();
     json.field("temperature", defaults.temperature, 6);
@@ -63,26 +43,6 @@ void write_sampling(JsonWriter& json, const RequestDefaults& defaults) {
     json.field("min_p", defaults.min_p, 6);
     json.field("repeat_penalty", defaults.repeat_penalty, 6);
     json.field("max_tokens", defaults.max_tokens.value_or(-1));
-    json.end_object();
-}
-
-void write_status(JsonWriter& json, const EngineView& view,
-                  std::chrono::steady_clock::time_point now) {
-    const std::string_view state = state_word(view);
-    const double elapsed =
-        view.busy ? std::chrono::duration<double>(now - view.active_since).count() : 0.0;
-    json.begin_object();
-    json.field("state", state);
-    json.field("queued", view.queued);
-    json.field("phase", phase_text(state, view));
-    json.field("prompt_tokens", view.prompt_tokens);
-    json.field("prompt_read", view.prompt_read);
-    json.field("generated", view.generated);
-    json.field("max_tokens", view.max_tokens);
-    json.field("elapsed_s", elapsed, 1);
-    const bool writing = state == "generating" && elapsed > 0;
-    json.field("tok_s", writing ? static_cast<double>(view.generated) / elapsed : 0.0, 1);
-    if (loading(view.state)) json.field("progress", view.load_progress, 3);
     json.end_object();
 }
 
@@ -118,12 +78,6 @@ Reply health_reply(const EngineView& view, const ApiSettings& settings, std::int
     json.end_object();
     reply.body = json.take();
     return reply;
-}
-
-std::string status_json(const EngineView& view, std::chrono::steady_clock::time_point now) {
-    JsonWriter json;
-    write_status(json, view, now);
-    return json.take();
 }
 
 std::string props_json(const EngineView& view, const ApiSettings& settings, const TextModel& text,
@@ -172,20 +126,6 @@ std::string model_json(const EngineView& view, const ApiSettings& settings, cons
     json.key("input_modalities").begin_array().string("text").end_array();
     json.key("output_modalities").begin_array().string("text").end_array();
     json.end_object().end_object();
-    return json.take();
-}
-
-std::string plain_metrics_json(const EngineView& view, std::chrono::steady_clock::time_point now) {
-    JsonWriter json;
-    const auto time = std::chrono::system_clock::now().time_since_epoch();
-    json.begin_object().field("time", std::chrono::duration<double>(time).count());
-    json.key("engine").begin_object().field("epoch", view.epoch);
-    json.field("starts", view.engine_starts)
-        .field("foreign_lines", view.foreign_lines)
-        .end_object();
-    json.key("live");
-    json.raw(status_json(view, now));
-    json.end_object();
     return json.take();
 }
 

@@ -1,0 +1,75 @@
+// One case for each route.
+#include "serve/http/dispatch.hpp"
+
+#include <utility>
+
+namespace strata::serve {
+
+namespace {
+
+void answer(ReplySink& sink, ApiResult<Reply> result) {
+    if (result) {
+        sink.reply(std::move(*result));
+    } else {
+        sink.refuse(result.error());
+    }
+}
+
+Reply page_reply(PageFiles* pages, const HttpRequest& request) {
+    if (pages != nullptr && pages->has(request.target.path)) {
+        return pages->get({request.target.path, request.accepts_gzip, request.if_none_match});
+    }
+    Reply reply;  // `/` of a server without page files: clients probe it
+    reply.content_type = "text/plain; charset=utf-8";
+    reply.body = "Strata is running. The API is under /v1.\n";
+    return reply;
+}
+
+ApiError not_supported_error(const std::string& path) {
+    ApiError error;
+    error.kind = ErrorKind::not_supported;
+    error.code = "not_supported";
+    error.message = path + " is not offered: this server writes text and has no pooled embeddings";
+    return error;
+}
+
+}  // namespace
+
+std::shared_ptr<Exchange> dispatch(Service& service, PageFiles* pages, HttpRequest request,
+                                   const RequestFacts& facts, std::shared_ptr<ReplySink> sink) {
+    switch (request.match.route) {
+        case Route::chat_completions:
+            return service.chat_completions(facts, std::move(request.body), std::move(sink));
+        case Route::page:
+            sink->reply(page_reply(pages, request));
+            break;
+        case Route::models:
+            sink->reply(service.models());
+            break;
+        case Route::model:
+            answer(*sink, service.model(request.match.rest));
+            break;
+        case Route::health:
+            sink->reply(service.health());
+            break;
+        case Route::status:
+            sink->reply(service.status());
+            break;
+        case Route::props:
+            sink->reply(service.props());
+            break;
+        case Route::slots:
+            answer(*sink,
+                   service.slots(query_value(request.target.query, "fail_on_no_slot") == "1"));
+            break;
+        case Route::metrics:
+            sink->reply(service.metrics());
+            break;
+        case Route::not_supported:
+            sink->refuse(not_supported_error(request.target.path));
+            break;
+    }
+    return nullptr;
+}
+
+}  // namespace strata::serve

@@ -1,0 +1,132 @@
+// The table itself and the target's syntax.
+#include "serve/http/routes.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace strata::serve {
+
+namespace {
+
+enum class Verbs : std::uint8_t { get, post };
+
+struct Row {
+    std::string_view path;  // a trailing '/' takes one more segment as {id}
+    Verbs verbs;
+    Route route;
+    bool open = false;
+};
+
+constexpr std::array kRows = std::to_array<Row>({
+    {"/v1/chat/completions", Verbs::post, Route::chat_completions},
+    {"/chat/completions", Verbs::post, Route::chat_completions},
+    {"/v1/models", Verbs::get, Route::models},
+    {"/models", Verbs::get, Route::models},
+    {"/v1/models/", Verbs::get, Route::model},
+    {"/health", Verbs::get, Route::health, true},
+    {"/v1/health", Verbs::get, Route::health, true},
+    {"/status", Verbs::get, Route::status},
+    {"/props", Verbs::get, Route::props},
+    {"/slots", Verbs::get, Route::slots},
+    {"/metrics", Verbs::get, Route::metrics},
+    {"/v1/embeddings", Verbs::post, Route::not_supported},
+    {"/embeddings", Verbs::post, Route::not_supported},
+    {"/embedding", Verbs::post, Route::not_supported},
+    {"/v1/rerank", Verbs::post, Route::not_supported},
+    {"/rerank", Verbs::post, Route::not_supported},
+});
+
+std::string_view allow_of(Verbs verbs) {
+    return verbs == Verbs::get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+}
+
+bool has_method(Verbs verbs, Method method) {
+    if (method == Method::options) return true;
+    if (verbs == Verbs::post) return method == Method::post;
+    return method == Method::get || method == Method::head;
+}
+
+int hex_value(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_space) {
+    std::string out;
+    out.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        char c = text[i];
+        if (c == '%') {
+            if (i + 2 >= text.size()) return std::nullopt;
+            const int high = hex_value(text[i + 1]);
+            const int low = hex_value(text[i + 2]);
+            if (high < 0 || low < 0) return std::nullopt;
+            c = static_cast<char>(high * 16 + low);
+            i += 2;
+        } else if (c == '+' && plus_is_space) {
+            c = ' ';
+        }
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) return std::nullopt;
+        out += c;
+    }
+    return out;
+}
+
+}  // namespace
+
+std::optional<RouteMatch> match_route(Method method, std::string_view path, bool is_page) {
+    for (const Row& row : kRows) {
+        RouteMatch match;
+        if (row.path.ends_with('/')) {
+            if (!path.starts_with(row.path) || path.size() == row.path.size()) continue;
+            match.rest = std::string(path.substr(row.path.size()));
+        } else if (path != row.path) {
+            continue;
+        }
+        match.route = row.route;
+        match.open = row.open;
+        match.allow = allow_of(row.verbs);
+        match.method_known = has_method(row.verbs, method);
+        return match;
+    }
+    if (!is_page && path != "/") return std::nullopt;
+    RouteMatch match;
+    match.route = Route::page;
+    match.open = true;
+    match.allow = allow_of(Verbs::get);
+    match.method_known = has_method(Verbs::get, method);
+    return match;
+}
+
+std::optional<Target> parse_target(std::string_view target) {
+    for (const std::string_view scheme : {"http://", "https://"}) {
+        if (!target.starts_with(scheme)) continue;
+        const std::size_t slash = target.find('/', scheme.size());
+        target = slash == std::string_view::npos ? std::string_view("/") : target.substr(slash);
+    }
+    if (target == "*") return Target{"*", ""};
+    if (!target.starts_with('/')) return std::nullopt;
+    const std::size_t question = target.find('?');
+    std::optional<std::string> path = percent_decoded(target.substr(0, question), false);
+    if (!path) return std::nullopt;
+    Target out;
+    out.path = std::move(*path);
+    if (question != std::string_view::npos) out.query = std::string(target.substr(question + 1));
+    return out;
+}
+
+std::optional<std::string> query_value(std::string_view query, std::string_view name) {
+    while (!query.empty()) {
+        const std::size_t end = std::min(query.find('&'), query.size());
+        const std::string_view item = query.substr(0, end);
+        query.remove_prefix(std::min(end + 1, query.size()));
+        const std::size_t equals = std::min(item.find('='), item.size());
+        if (item.substr(0, equals) != name) continue;
+        return percent_decoded(item.substr(std::min(equals + 1, item.size())), true);
+    }
+    return std::nullopt;
+}
+
+}  // namespace strata::serve

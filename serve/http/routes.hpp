@@ -1,0 +1,50 @@
+// The table of paths: which route a path is, which methods it has, whether it answers without a
+// key. Pure. A new endpoint is one row here and one case in dispatch.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace strata::serve {
+
+enum class Route : std::uint8_t {
+    page,  // a file of the web page; also `/`
+    chat_completions,
+    models,
+    model,  // /v1/models/{id}
+    health,
+    status,
+    props,
+    slots,
+    metrics,
+    not_supported,  // named by the APIs that clients speak, not offered here
+};
+
+enum class Method : std::uint8_t { get, head, post, options, other };
+
+struct Target {
+    std::string path;   // percent-decoded
+    std::string query;  // as sent, without '?'
+};
+
+struct RouteMatch {
+    Route route = Route::page;
+    bool open = false;          // answers without a key
+    std::string_view allow;     // methods for the Allow header
+    bool method_known = false;  // false: 405
+    std::string rest;           // what stood for {id}
+};
+
+// None: 404. `is_page`: the web page has a file of this path.
+std::optional<RouteMatch> match_route(Method method, std::string_view path, bool is_page);
+
+// Splits and decodes an origin-form target, or the absolute form that proxies send. None: no
+// target. Refuses bad percent escapes, control characters and NUL.
+std::optional<Target> parse_target(std::string_view target);
+
+// The value of `name` in a query; none when it is not there.
+std::optional<std::string> query_value(std::string_view query, std::string_view name);
+
+}  // namespace strata::serve
