@@ -64,6 +64,11 @@ TEST_CASE("free text escapes what would end the line") {
     CHECK(written_text("caf\xC3\xA9 \xE2\x82\xAC") == "NOTE text=caf\xC3\xA9 \xE2\x82\xAC");
 }
 
+TEST_CASE("free text that is too long is cut by the reader as well") {
+    CHECK(text_of("NOTE text=" + std::string(5000, 'x')) == std::string(4096, 'x'));
+    CHECK(written_text(std::string(5000, 'x')) == "NOTE text=" + std::string(4096, 'x'));
+}
+
 TEST_CASE("a backslash that begins no escape stands for itself") {
     CHECK(text_of("NOTE text=C:\\dir\\q\\x1\\xZZ\\") == "C:\\dir\\q\\x1\\xZZ\\");
 }
