@@ -39,16 +39,20 @@ struct Resume {
 // least one token is left to read: it gives the logits.
 Resume longest_match(const PromptView& prompt, const LiveView& live, Position common) {
     const Position most = std::min(common, std::ssize(prompt.ids) - 1);
-    if (live.resumes_anywhere) {
-        // Below F nothing but the root is shared: it is named so, wherever in it reading resumes.
-        const bool only_root = most < prompt.marks.first_turn;
-        if (most == 0) return {};
-        return {only_root ? ResumeSource::root : ResumeSource::live, most};
-    }
+    const Position end = std::ssize(live.ids);
     Resume best;
-    if (std::ssize(live.ids) > 0 && std::ssize(live.ids) <= most) {
-        best = {ResumeSource::live, std::ssize(live.ids)};
+    if (end <= most) {
+        // What a one-shot left is the live state and a root at once: the root says more.
+        const CheckpointMark root{CheckpointKind::root, end};
+        const auto& marks = live.checkpoints;
+        const bool is_root = std::find(marks.begin(), marks.end(), root) != marks.end();
+        best = {is_root ? ResumeSource::root : ResumeSource::live, end};
+    } else if (live.resumes_anywhere && most > 0) {
+        // Below F nothing but the root is shared, wherever in it reading resumes.
+        const bool only_root = most < prompt.marks.first_turn;
+        best = {only_root ? ResumeSource::root : ResumeSource::live, most};
     }
+    if (live.resumes_anywhere) return best;
     for (const CheckpointMark& mark : live.checkpoints) {
         if (mark.position <= most && mark.position > best.reused) {
             best = {source_of(mark.kind), mark.position};

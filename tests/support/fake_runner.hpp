@@ -1,0 +1,93 @@
+// A model without weights, for tests of everything above model/. Each K/V row is a hash of all rows
+// below it, its token and its position; the running state is a hash of its tokens; logits are a
+// hash of all rows and the state. So an answer changes when anything that was reused is not what it
+// should be, and chunks do not matter. Its device is host memory with a limit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "strata/backend/device.hpp"
+#include "strata/model/runner.hpp"
+
+namespace strata::tests {
+
+// Ids below this are control tokens: the fake writes one only when the script says so.
+inline constexpr TokenId kFakeFirstText = 10;
+inline constexpr TokenId kFakeTurnOpen = 1;
+inline constexpr TokenId kFakeSystem = 2;
+inline constexpr TokenId kFakeUser = 3;
+inline constexpr TokenId kFakeAssistant = 4;
+inline constexpr TokenId kFakeEnd = 5;
+
+class FakeDevice : public Device {
+  public:
+    DeviceFacts facts() const override { return {"fake", "none", 0, 1}; }
+    Result<Buffer> allocate(std::size_t bytes) override;
+    Result<std::unique_ptr<Weight>> upload(const StoredTensor& stored) override;
+    Result<Buffer> upload_values(const StoredTensor& stored) override;
+    void copy_to_host(void* to, const void* from_device, std::size_t bytes) override;
+    void copy_from_host(void* to_device, const void* from, std::size_t bytes) override;
+    void copy_on_device(void* to_device, const void* from_device, std::size_t bytes) override;
+    void synchronize() override {}
+    Ops& ops() override;
+
+    std::size_t held_bytes() const { return *held_; }
+    std::size_t limit_bytes = SIZE_MAX;
+
+  private:
+    // Outlives the device in its buffers' owners.
+    std::shared_ptr<std::size_t> held_ = std::make_shared<std::size_t>(0);
+};
+
+struct FakeShape {
+    bool recurrent = false;  // a hybrid: attention layers between recurrent ones
+    std::int64_t vocabulary = 97;
+    std::int64_t chunk_tokens = 64;
+};
+
+struct FakePass {
+    Position first = 0;
+    std::int64_t tokens = 0;
+    friend bool operator==(const FakePass&, const FakePass&) = default;
+};
+
+class FakeRunner : public Runner {
+  public:
+    explicit FakeRunner(const FakeShape& shape, std::shared_ptr<FakeDevice> device);
+
+    const Geometry& geometry() const override { return geometry_; }
+    const VocabularyFacts& vocabulary() const override { return facts_; }
+    Device& device() override { return *device_; }
+    std::int64_t chunk_tokens_max() const override { return shape_.chunk_tokens; }
+    void forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
+                 std::span<float> logits) override;
+
+    // What tests do to it:
+    std::map<Position, TokenId> script;  // the token that the row before this position favours
+    std::function<void(const FakePass&)> on_pass;  // before a pass: may throw, stop, move a clock
+    bool nan_logits = false;
+    std::vector<FakePass> passes;
+
+  private:
+    std::uint64_t read_rows(const SequenceMemory& memory, std::size_t layer, Position rows) const;
+    std::uint64_t write_row(const SequenceMemory& memory, std::size_t layer, Position row,
+                            TokenId id, std::uint64_t below) const;
+    std::uint64_t advance_state(const SequenceMemory& memory, std::span<const TokenId> ids) const;
+
+    FakeShape shape_;
+    std::shared_ptr<FakeDevice> device_;
+    Geometry geometry_;
+    VocabularyFacts facts_;
+};
+
+// The greedy answer that a model of this shape gives to `prompt`, read token by token into memory
+// of its own: the oracle for whatever road an engine took. Ends before kFakeEnd.
+[[nodiscard]] TokenIds fake_answer(const FakeShape& shape, std::span<const TokenId> prompt,
+                                   std::int64_t max_new,
+                                   const std::map<Position, TokenId>& script = {});
+
+}  // namespace strata::tests
