@@ -1,0 +1,81 @@
+// Paths, methods and targets.
+#include "serve/http/routes.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace strata::serve;
+
+TEST_CASE("each path has its route and its methods") {
+    struct Row {
+        Method method;
+        const char* path;
+        Route route;
+        bool method_known;
+        bool open;
+    };
+    const Row rows[] = {
+        {Method::post, "/v1/chat/completions", Route::chat_completions, true, false},
+        {Method::get, "/v1/chat/completions", Route::chat_completions, false, false},
+        {Method::get, "/v1/models", Route::models, true, false},
+        {Method::get, "/models", Route::models, true, false},
+        {Method::head, "/v1/models", Route::models, true, false},
+        {Method::post, "/v1/models", Route::models, false, false},
+        {Method::get, "/v1/models/demo", Route::model, true, false},
+        {Method::get, "/health", Route::health, true, true},
+        {Method::get, "/v1/health", Route::health, true, true},
+        {Method::get, "/status", Route::status, true, false},
+        {Method::get, "/props", Route::props, true, false},
+        {Method::get, "/slots", Route::slots, true, false},
+        {Method::get, "/metrics", Route::metrics, true, false},
+        {Method::other, "/metrics", Route::metrics, false, false},
+        {Method::post, "/v1/embeddings", Route::not_supported, true, false},
+        {Method::head, "/", Route::page, true, true},
+        {Method::get, "/", Route::page, true, true},
+        {Method::post, "/", Route::page, false, true},
+        {Method::options, "/v1/chat/completions", Route::chat_completions, true, false},
+    };
+    for (const Row& row : rows) {
+        INFO(row.path);
+        const auto match = match_route(row.method, row.path, false);
+        REQUIRE(match);
+        CHECK(match->route == row.route);
+        CHECK(match->method_known == row.method_known);
+        CHECK(match->open == row.open);
+    }
+    for (const char* path :
+         {"/v1", "/v1/models/", "/v1/audio/speech", "/v1/chat/completions/", "/a"}) {
+        INFO(path);
+        CHECK_FALSE(match_route(Method::get, path, false));
+    }
+    CHECK(match_route(Method::get, "/style.css", true)->route == Route::page);
+}
+
+TEST_CASE("Allow names the methods of the path") {
+    CHECK(match_route(Method::get, "/v1/chat/completions", false)->allow == "POST, OPTIONS");
+    CHECK(match_route(Method::post, "/health", false)->allow == "GET, HEAD, OPTIONS");
+}
+
+TEST_CASE("a model id is the rest of its path") {
+    CHECK(match_route(Method::get, "/v1/models/a/b c", false)->rest == "a/b c");
+}
+
+TEST_CASE("a target is decoded or refused") {
+    CHECK(parse_target("/a%20b?x=1")->path == "/a b");
+    CHECK(parse_target("/a%20b?x=1&y")->query == "x=1&y");
+    CHECK(parse_target("http://localhost:80/health")->path == "/health");
+    CHECK(parse_target("http://localhost")->path == "/");
+    CHECK(parse_target("*")->path == "*");
+    for (const char* bad :
+         {"", "a", "/%", "/%4", "/%zz", "/%00", "/a%0d%0ab", "localhost:80", "/%7f"}) {
+        INFO(bad);
+        CHECK_FALSE(parse_target(bad));
+    }
+}
+
+TEST_CASE("query values are found by their whole name") {
+    CHECK(query_value("a=1&b=2", "b") == "2");
+    CHECK(query_value("ab=1&b=x+y%21", "b") == "x y!");
+    CHECK(query_value("b", "b") == "");
+    CHECK_FALSE(query_value("ab=1", "b"));
+    CHECK_FALSE(query_value("", "b"));
+}
