@@ -8,6 +8,7 @@
 //  3. Every Weight handed in was made by pack_weight() for the same instruction set.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -104,14 +105,17 @@ class CpuOps final : public Ops {
     std::vector<ExpertRows> expert_places_;
 };
 
-// One atomic operation and a wake-up cost about a microsecond: less work than this stays on one
-// thread.
+// Handing out a piece and waiting for the last one costs about a microsecond: less work than this,
+// also about a microsecond, stays on one thread.
 inline constexpr std::int64_t kPieceWork = 1 << 14;  // f32 operations
+// More pieces than threads, so that a thread that is held up does not hold up the rest.
+inline constexpr std::int64_t kPiecesPerThread = 4;
 
 template <class Fn>
 void CpuOps::for_rows(std::int64_t rows, std::int64_t row_work, const Fn& fn) {
-    const std::int64_t grain = (kPieceWork + row_work - 1) / (row_work > 0 ? row_work : 1);
-    pool_.parallel_for(rows, grain, fn);
+    const std::int64_t most = pool_.threads() * kPiecesPerThread;
+    const std::int64_t pieces = std::clamp<std::int64_t>(rows * row_work / kPieceWork, 1, most);
+    pool_.parallel_for(rows, (rows + pieces - 1) / pieces, fn);
 }
 
 }  // namespace strata

@@ -53,7 +53,7 @@ struct AttentionTask {
 };
 inline constexpr std::int64_t attention_scratch(std::int64_t queries, std::int64_t key_dim,
                                                 std::int64_t value_dim) {
-    return padded(queries) * (key_dim + kAttentionTile + 1) +
+    return padded(queries) * (padded(key_dim) + kAttentionTile + 1) +
            kAttentionTile * (padded(key_dim) + padded(value_dim));
 }
 

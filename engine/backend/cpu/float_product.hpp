@@ -19,12 +19,8 @@ constexpr std::int64_t kTileVectors = kLanes == 16 ? 4 : 2;
 template <std::int64_t kRows, std::int64_t kVectors>
 inline void product_tile(std::int64_t k, Matrix a, const float* b, std::int64_t b_row, float* c,
                          std::int64_t c_row, bool accumulate) {
-    Lanes total[kRows][kVectors];
-    for (std::int64_t i = 0; i < kRows; ++i) {
-        for (std::int64_t v = 0; v < kVectors; ++v) {
-            total[i][v] = accumulate ? load(c + i * c_row + v * kLanes) : Lanes{};
-        }
-    }
+    // Zeroes first and c added last: so the sums never leave their registers.
+    Lanes total[kRows][kVectors] = {};
     for (std::int64_t j = 0; j < k; ++j) {
         Lanes right[kVectors];
         for (std::int64_t v = 0; v < kVectors; ++v) right[v] = load(b + j * b_row + v * kLanes);
@@ -36,7 +32,10 @@ inline void product_tile(std::int64_t k, Matrix a, const float* b, std::int64_t 
         }
     }
     for (std::int64_t i = 0; i < kRows; ++i) {
-        for (std::int64_t v = 0; v < kVectors; ++v) store(c + i * c_row + v * kLanes, total[i][v]);
+        for (std::int64_t v = 0; v < kVectors; ++v) {
+            float* to = c + i * c_row + v * kLanes;
+            store(to, accumulate ? load(to) + total[i][v] : total[i][v]);
+        }
     }
 }
 

@@ -118,8 +118,23 @@ inline void rotate_halves(float* head, const float* table, std::int64_t pairs) {
     }
 }
 
+template <std::int64_t kKernel>
+inline void convolve_taps(const float* const* rows, const float* taps, std::int64_t n, float* c) {
+    for_lanes(n, [&](std::int64_t i, std::int64_t count) {
+        Lanes total{};
+        for (std::int64_t j = 0; j < kKernel; ++j) {
+            total = fused(load_some(taps + j * n + i, count), load_some(rows[j] + i, count), total);
+        }
+        store_some(c + i, total * sigmoid(total), count);
+    });
+}
+
 inline void convolve(const float* const* rows, const float* taps, std::int64_t kernel,
                      std::int64_t n, float* c) {
+    if (kernel == 4) {  // every released model
+        convolve_taps<4>(rows, taps, n, c);
+        return;
+    }
     for_lanes(n, [&](std::int64_t i, std::int64_t count) {
         Lanes total{};
         for (std::int64_t j = 0; j < kernel; ++j) {

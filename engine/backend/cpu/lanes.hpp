@@ -83,6 +83,38 @@ inline float sum(Lanes value) {
     return lane[0];
 }
 
+typedef float Quad __attribute__((vector_size(16)));
+
+// Lanes added up four by four.
+inline Quad folded(Lanes value) {
+#if defined(__AVX512F__)
+    typedef float Oct __attribute__((vector_size(32)));
+    const Oct half = __builtin_shufflevector(value, value, 0, 1, 2, 3, 4, 5, 6, 7) +
+                     __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15);
+    return __builtin_shufflevector(half, half, 0, 1, 2, 3) +
+           __builtin_shufflevector(half, half, 4, 5, 6, 7);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(value, value, 0, 1, 2, 3) +
+           __builtin_shufflevector(value, value, 4, 5, 6, 7);
+#else
+    return value;
+#endif
+}
+
+// The sums of the lanes of each of four vectors.
+inline Quad sums(Lanes a, Lanes b, Lanes c, Lanes d) {
+    const Quad qa = folded(a);
+    const Quad qb = folded(b);
+    const Quad qc = folded(c);
+    const Quad qd = folded(d);
+    const Quad ab =
+        __builtin_shufflevector(qa, qb, 0, 4, 1, 5) + __builtin_shufflevector(qa, qb, 2, 6, 3, 7);
+    const Quad cd =
+        __builtin_shufflevector(qc, qd, 0, 4, 1, 5) + __builtin_shufflevector(qc, qd, 2, 6, 3, 7);
+    return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+           __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+
 // e^x: x = n ln 2 + r, |r| <= ln 2 / 2, the Taylor polynomial of degree 7 for e^r (relative error
 // below 1e-8 there), times 2^n. Below -87.3, where the result is no longer a normal number, it is
 // 0.

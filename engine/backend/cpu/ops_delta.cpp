@@ -11,7 +11,8 @@ namespace strata {
 namespace {
 
 constexpr std::int64_t kConvolutionTapsMax = 16;  // released models have 4
-constexpr std::int64_t kChannelWork = 32;         // f32 operations per channel: taps and a sigmoid
+constexpr std::int64_t kStateWork = 4;     // f32 operations per element of the state and token
+constexpr std::int64_t kChannelWork = 32;  // f32 operations per channel: taps and a sigmoid
 // From this many tokens on a chunk is computed at once: below, its triangular parts cost more than
 // the passes over the state that they save.
 constexpr std::int64_t kChunkTokensMin = 8;
@@ -91,7 +92,7 @@ void CpuOps::delta_rule(const DeltaShape& shape, Rows c, Rows b, Rows alpha, con
             (task.tokens < kChunkTokensMin ? kernels_.delta_tokens : kernels_.delta_chunk)(task);
         }
     };
-    const std::int64_t head_work = 6 * c.rows * shape.key_dim * shape.value_dim / 8;
+    const std::int64_t head_work = kStateWork * c.rows * shape.key_dim * shape.value_dim;
     for_rows(heads, head_work, [&](std::int64_t begin, std::int64_t end, int worker) {
         for (std::int64_t head = begin; head < end; ++head) run_head(head, worker);
     });
