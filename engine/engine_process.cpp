@@ -1,6 +1,7 @@
 // See engine/engine_process.hpp.
 #include "engine/engine_process.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +27,7 @@ namespace {
 
 // How long a request may take to end itself and print DONE. An orphan must be gone within 2 s; a
 // server that asked politely waits longer than that before it sends something stronger.
-constexpr std::chrono::milliseconds kOrphanGraceMs{1500};
+constexpr std::chrono::milliseconds kOrphanGraceMs{1200};
 constexpr std::chrono::milliseconds kToldGraceMs{4000};
 constexpr std::chrono::milliseconds kLoadLineEveryMs{100};  // ten steps a second look smooth
 
@@ -78,11 +79,22 @@ Result<LoadedModel, LoadFailure> load_guarded(const EngineOptions& options, cons
     }
 }
 
+// A file may not say how long a context its model was trained for: then it is 0.
+std::int64_t context_of(const EngineOptions& options, std::int64_t trained) {
+    if (options.max_context == 0) {
+        return trained > 0 ? std::min(trained, kDefaultContextTokensMax) : kDefaultContextTokensMax;
+    }
+    if (trained > 0 && options.max_context > trained) {
+        log_line("strata-engine: --max-context " + std::to_string(options.max_context) +
+                 " is more than the " + std::to_string(trained) +
+                 " tokens that this model was trained for; far behind them it may write nonsense");
+    }
+    return options.max_context;
+}
+
 EngineLimits limits_of(const EngineOptions& options, const Runner& runner) {
     EngineLimits limits;
-    limits.context_tokens = options.max_context > 0 ? options.max_context
-                                                    : std::min(runner.geometry().trained_context,
-                                                               kDefaultContextTokensMax);
+    limits.context_tokens = context_of(options, runner.geometry().trained_context);
     limits.checkpoints = {options.prompt_cache, options.prompt_cache_every,
                           options.prompt_cache_root};
     limits.chunks = {options.chunk_tokens, static_cast<double>(options.chunk_ms)};

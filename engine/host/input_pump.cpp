@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;  // what a pipe holds
 constexpr int kForever = -1;
-constexpr int kParentLookMs = 500;  // an orphan is to be gone within 2 s
+constexpr int kParentLookMs = 300;  // an orphan is to be gone within 2 s, its grace included
 constexpr int kNoRoomLookMs = 10;  // while nobody takes lines; only hang-up and signals are watched
 
 }  // namespace
