@@ -272,9 +272,8 @@ void Pipes::cut_off() {
     events_ = nullptr;
     if (!reaped_) {
         kill_group();
-        siginfo_t facts{};
-        const auto id = static_cast<id_t>(pidfd_.native_handle());
-        while (::waitid(P_PIDFD, id, &facts, WEXITED) != 0 && errno == EINTR) {
+        // By number: waiting on a pidfd that the loop made non-blocking would not wait.
+        while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
         }
         reaped_ = true;
     }

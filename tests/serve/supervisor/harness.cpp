@@ -1,12 +1,34 @@
 // Drives a supervisor with real fake engines.
 #include "tests/serve/supervisor/harness.hpp"
 
+#include <thread>
+
+#include <sys/wait.h>
+
 namespace strata::serve::tests {
 
 namespace {
 
 constexpr std::chrono::milliseconds kTurn{5};
 constexpr std::chrono::seconds kFinishLimit{20};
+constexpr std::chrono::seconds kGrandchildLimit{2};
+
+// Orphans were given to this process (ProcessEpilogue): the dead ones are reaped here.
+std::string living_grandchildren(const RecordingLog& log) {
+    const std::string head = "grandchild ";
+    std::string wrong;
+    for (const std::string& line : log.engine_lines) {
+        if (line.rfind(head, 0) != 0) continue;
+        const pid_t pid = std::stoi(line.substr(head.size()));
+        const auto until = std::chrono::steady_clock::now() + kGrandchildLimit;
+        while (strata::tests::process_lives(pid) && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(kTurn);
+        }
+        if (strata::tests::process_lives(pid)) wrong += line + " lives; ";
+        ::waitpid(pid, nullptr, WNOHANG);
+    }
+    return wrong;
+}
 
 }  // namespace
 
@@ -86,6 +108,7 @@ std::string Harness::finish() {
     time.reset();
     loop.reset();
     for (const auto& listener : listeners) wrong += listener->complaint();
+    wrong += living_grandchildren(log);
     return wrong + epilogue.leftovers();
 }
 

@@ -36,8 +36,8 @@ class Harness {
 
     // A request that writes `max_new` tokens after a prompt of three.
     std::shared_ptr<RecordingListener> submit(std::int64_t max_new);
-    // Shuts down in order and destroys the supervisor. Empty, or what was wrong: leftovers of the
-    // epilogue, listeners that did not hear exactly one final call.
+    // Shuts down in order and destroys the supervisor. Empty, or what was wrong: grandchildren that
+    // live, leftovers of the epilogue, listeners that did not hear exactly one final call.
     std::string finish();
 
     // Waits for a line of the engine's stderr that begins with `head`; the rest of it.

@@ -1,0 +1,69 @@
+// Answers the questions of serve/supervisor/defences.hpp in the test build.
+#include "tests/serve/supervisor/defence_switch.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "serve/supervisor/defences.hpp"
+
+namespace strata::serve {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Defence>, 15> kNames{{
+    {"whole_lines", Defence::whole_lines},
+    {"foreign_text", Defence::foreign_text},
+    {"line_limit", Defence::line_limit},
+    {"joint_pipes", Defence::joint_pipes},
+    {"sigpipe", Defence::sigpipe},
+    {"reap_at_once", Defence::reap_at_once},
+    {"watchdog", Defence::watchdog},
+    {"death_is_failure", Defence::death_is_failure},
+    {"restart_limits", Defence::restart_limits},
+    {"cause_latch", Defence::cause_latch},
+    {"ticket_match", Defence::ticket_match},
+    {"closed_fds", Defence::closed_fds},
+    {"death_signal", Defence::death_signal},
+    {"stream_end", Defence::stream_end},
+    {"escalation", Defence::escalation},
+}};
+
+std::optional<Defence> defence_taken_away() {
+    const char* const wanted = std::getenv("STRATA_TEST_WITHOUT");
+    if (wanted == nullptr) return std::nullopt;
+    for (const auto& [name, defence] : kNames) {
+        if (name == wanted) return defence;
+    }
+    std::abort();
+}
+
+unsigned number_from_environment(const char* name, unsigned otherwise) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? otherwise : static_cast<unsigned>(std::atoi(text));
+}
+
+}  // namespace
+
+bool defended(Defence defence) {
+    static const std::optional<Defence> without = defence_taken_away();
+    return defence != without;
+}
+
+unsigned pause_before_death_signal_ms() {
+    static const unsigned pause = number_from_environment("STRATA_TEST_PAUSE_MS", 0);
+    return pause;
+}
+
+namespace tests {
+
+int long_factor() {
+    constexpr int kLong = 100;
+    return number_from_environment("STRATA_TEST_LONG", 0) == 0 ? 1 : kLong;
+}
+
+}  // namespace tests
+
+}  // namespace strata::serve

@@ -1,0 +1,74 @@
+// An engine client whose engine is the test: it records what it is asked and answers when told, all
+// on the I/O thread.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/supervisor/engine_client.hpp"
+
+namespace strata::tests {
+
+class ScriptedEngine : public serve::EngineClient {
+  public:
+    struct Asked {
+        serve::RequestId id = 0;
+        protocol::GenCommand command;
+        std::shared_ptr<serve::RequestListener> listener;
+    };
+
+    ScriptedEngine() {
+        now.state = serve::EngineState::ready;
+        now.epoch = 1;
+        now.engine_starts = 1;
+        protocol::InfoLine info;
+        info.context_tokens = 4096;
+        now.info = info;
+    }
+
+    serve::RequestId submit(protocol::GenCommand command,
+                            std::shared_ptr<serve::RequestListener> listener) override {
+        asked.push_back({++last_id, std::move(command), std::move(listener)});
+        return last_id;
+    }
+    void cancel(serve::RequestId id) override {
+        cancelled.push_back(id);
+        for (Asked& each : asked) {
+            if (each.id == id) each.listener.reset();
+        }
+    }
+    void stop_writing(serve::RequestId id) override { stopped.push_back(id); }
+    serve::EngineView view() const override { return now; }
+
+    void admit(std::size_t index) {
+        asked[index].listener->on_admitted({now.epoch, asked[index].id});
+    }
+    // True while somebody listens.
+    bool token(std::size_t index, std::int32_t id) {
+        if (!asked[index].listener) return false;
+        protocol::TokenLine line;
+        line.token = id;
+        asked[index].listener->on_token(line);
+        return true;
+    }
+    void done(std::size_t index, protocol::DoneLine line) {
+        const std::shared_ptr<serve::RequestListener> listener = std::move(asked[index].listener);
+        if (listener) listener->on_done(line);
+    }
+    void fail(std::size_t index, const serve::EngineFailure& failure) {
+        const std::shared_ptr<serve::RequestListener> listener = std::move(asked[index].listener);
+        if (listener) listener->on_failure(failure);
+    }
+
+    serve::EngineView now;
+    std::deque<Asked> asked;
+    std::vector<serve::RequestId> cancelled;
+    std::vector<serve::RequestId> stopped;
+
+  private:
+    serve::RequestId last_id = 0;
+};
+
+}  // namespace strata::tests
