@@ -1,0 +1,362 @@
+// Attention against its formulas in f64: rotary angles, the preparation and storing of K and V, the
+// softmax over pages.
+#include <algorithm>
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+#include "tests/engine/backend/ops_fixture.hpp"
+
+using namespace strata;
+using namespace strata::ops_fixture;
+
+namespace {
+
+constexpr double kTolerance = 2.0e-5;
+
+// Pages of one attention layer that is the second of two: offsets must count.
+class Pages {
+  public:
+    Pages(Device& device, const AttentionShape& shape, std::int64_t count) : device_(device) {
+        for (std::int64_t p = 0; p < count; ++p) {
+            buffers_.push_back(allocate(device, page_bytes(shape)));
+            addresses_.push_back(buffers_.back().address());
+        }
+    }
+    std::span<void* const> addresses() const { return addresses_; }
+
+    // K or V row of a position as f32.
+    std::vector<float> row(const AttentionShape& shape, Position position, bool value) const {
+        const std::int64_t dim = value ? shape.value_dim : shape.key_dim;
+        const std::size_t bytes = block_shape(shape.kv_type).bytes;
+        const std::size_t count = static_cast<std::size_t>(dim * shape.kv_heads);
+        std::vector<std::byte> raw(count * bytes);
+        const std::size_t offset = (value ? shape.v_offset : shape.k_offset) +
+                                   static_cast<std::size_t>(position % kPageTokens) * raw.size();
+        const auto page = static_cast<std::size_t>(position / kPageTokens);
+        device_.copy_to_host(raw.data(), static_cast<std::byte*>(addresses_[page]) + offset,
+                             raw.size());
+        device_.synchronize();
+        std::vector<float> out(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (bytes == sizeof(float)) {
+                std::memcpy(&out[i], raw.data() + i * bytes, sizeof(float));
+            } else {
+                std::uint16_t half = 0;
+                std::memcpy(&half, raw.data() + i * bytes, sizeof half);
+                out[i] = half_value(half);
+            }
+        }
+        return out;
+    }
+
+    static void place(AttentionShape& shape) {
+        const std::size_t rows = static_cast<std::size_t>(kPageTokens);
+        const std::size_t bytes = block_shape(shape.kv_type).bytes;
+        const std::size_t k =
+            rows * bytes * static_cast<std::size_t>(shape.kv_heads * shape.key_dim);
+        const std::size_t v =
+            rows * bytes * static_cast<std::size_t>(shape.kv_heads * shape.value_dim);
+        shape.k_offset = k + v;
+        shape.v_offset = shape.k_offset + k;
+    }
+
+  private:
+    static std::size_t page_bytes(const AttentionShape& shape) {
+        return shape.k_offset + (shape.v_offset - shape.k_offset) +
+               static_cast<std::size_t>(kPageTokens * shape.kv_heads * shape.value_dim) *
+                   block_shape(shape.kv_type).bytes;
+    }
+    static float half_value(std::uint16_t half) {
+        const int exponent = half >> 10 & 31;
+        const float mantissa = static_cast<float>(half & 1023);
+        const float size = exponent == 0 ? std::ldexp(mantissa, -24)
+                                         : std::ldexp(1024.0F + mantissa, exponent - 25);
+        return (half & 0x8000U) != 0 ? -size : size;
+    }
+
+    Device& device_;
+    std::vector<Buffer> buffers_;
+    std::vector<void*> addresses_;
+};
+
+AttentionShape shape_of(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim, bool gated,
+                        ElementType kv_type) {
+    AttentionShape shape;
+    shape.heads = heads;
+    shape.kv_heads = kv_heads;
+    shape.key_dim = dim;
+    shape.value_dim = dim;
+    shape.scale = 0.3F;
+    shape.gated = gated;
+    shape.kv_type = kv_type;
+    Pages::place(shape);
+    return shape;
+}
+
+// Stores K and V of `count` positions in steps of at most `step` tokens, without norm and rotation.
+void fill(Device& device, const AttentionShape& shape, const Pages& pages,
+          const std::vector<float>& k, const std::vector<float>& v, std::int64_t step) {
+    const std::int64_t cols = shape.kv_heads * shape.key_dim;
+    const std::int64_t count = static_cast<std::int64_t>(k.size()) / cols;
+    for (std::int64_t first = 0; first < count; first += step) {
+        const std::int64_t rows = std::min(step, count - first);
+        const TokenIds ids(static_cast<std::size_t>(rows), 0);
+        device.ops().begin({ids, first, pages.addresses(), nullptr});
+        const auto part = [&](const std::vector<float>& from) {
+            return std::vector<float>(from.begin() + first * cols,
+                                      from.begin() + (first + rows) * cols);
+        };
+        const DeviceRows q(device, rows, shape.heads * shape.query_stride());
+        device.ops().store_attention_inputs(shape, {}, q, DeviceRows(device, part(k), cols),
+                                            DeviceRows(device, part(v), cols));
+    }
+}
+
+// One output row by the definition. K and V as they were stored.
+std::vector<double> attend(const AttentionShape& shape, const std::vector<float>& q_row,
+                           const std::vector<std::vector<float>>& k,
+                           const std::vector<std::vector<float>>& v, Position position) {
+    std::vector<double> out;
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+        const std::int64_t kv = head / (shape.heads / shape.kv_heads);
+        const auto at = [](std::int64_t index) { return static_cast<std::size_t>(index); };
+        std::vector<double> scores;
+        for (Position p = 0; p <= position; ++p) {
+            double score = 0.0;
+            for (std::int64_t d = 0; d < shape.key_dim; ++d) {
+                score += static_cast<double>(q_row[at(head * shape.query_stride() + d)]) *
+                         static_cast<double>(k[at(p)][at(kv * shape.key_dim + d)]);
+            }
+            scores.push_back(score * static_cast<double>(shape.scale));
+        }
+        const double top = *std::max_element(scores.begin(), scores.end());
+        double total = 0.0;
+        for (double& score : scores) total += score = std::exp(score - top);
+        for (std::int64_t d = 0; d < shape.value_dim; ++d) {
+            double sum = 0.0;
+            for (Position p = 0; p <= position; ++p) {
+                sum += scores[at(p)] * static_cast<double>(v[at(p)][at(kv * shape.value_dim + d)]);
+            }
+            const double gate =
+                shape.gated ? sigmoid(static_cast<double>(
+                                  q_row[at(head * shape.query_stride() + shape.key_dim + d)]))
+                            : 1.0;
+            out.push_back(sum / total * gate);
+        }
+    }
+    return out;
+}
+
+void check_attention(Device& device, const AttentionShape& shape, Position first, std::int64_t rows,
+                     std::int64_t filled_by) {
+    const Position end = first + rows;
+    Numbers numbers(17);
+    const std::int64_t cols = shape.kv_heads * shape.key_dim;
+    const std::vector<float> k = numbers.list(end * cols, 2.0F);
+    const std::vector<float> v = numbers.list(end * cols);
+    const std::int64_t q_cols = shape.heads * shape.query_stride();
+    const std::vector<float> q = numbers.list(rows * q_cols, 2.0F);
+    const Pages pages(device, shape, (end + kPageTokens - 1) / kPageTokens);
+    fill(device, shape, pages, k, v, filled_by);
+
+    const TokenIds ids(static_cast<std::size_t>(rows), 0);
+    device.ops().begin({ids, first, pages.addresses(), nullptr});
+    const DeviceRows out(device, rows, shape.heads * shape.value_dim);
+    device.ops().attention(shape, DeviceRows(device, q, q_cols), out);
+
+    std::vector<std::vector<float>> stored_k;
+    std::vector<std::vector<float>> stored_v;
+    for (Position p = 0; p < end; ++p) {
+        stored_k.push_back(pages.row(shape, p, false));
+        stored_v.push_back(pages.row(shape, p, true));
+    }
+    std::vector<double> wanted;
+    for (std::int64_t t = 0; t < rows; ++t) {
+        const std::vector<float> q_row(q.begin() + t * q_cols, q.begin() + (t + 1) * q_cols);
+        const std::vector<double> row = attend(shape, q_row, stored_k, stored_v, first + t);
+        wanted.insert(wanted.end(), row.begin(), row.end());
+    }
+    check_close(out.read(), wanted, kTolerance);
+}
+
+}  // namespace
+
+TEST_CASE("rotary angles are exact far beyond the positions where f32 products would not be") {
+    const std::vector<double> frequencies = {1.0, 0.3, 1.0e-5};
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        const Buffer buffer = allocate(*on.device, frequencies.size() * sizeof(double));
+        on.device->copy_from_host(buffer.address(), frequencies.data(),
+                                  frequencies.size() * sizeof(double));
+        const DeviceRows table(*on.device, 2, 6);
+        const TokenIds ids = {1, 2};
+        on.device->ops().begin({ids, 1'000'000, {}, nullptr});
+        on.device->ops().rope_table({static_cast<const double*>(buffer.address()), 3, 1.25F},
+                                    Rows(table).values);
+        std::vector<double> wanted;
+        for (const double position : {1.0e6, 1.0e6 + 1.0}) {
+            for (const double frequency : frequencies) {
+                wanted.push_back(1.25 * std::cos(position * frequency));
+                wanted.push_back(1.25 * std::sin(position * frequency));
+            }
+        }
+        check_close(table.read(), wanted, 1.0e-6);
+    }
+}
+
+TEST_CASE("queries and keys are normalised then rotated and the rest of a head stays") {
+    constexpr std::int64_t kDim = 24;
+    constexpr std::int64_t kPairs = 5;  // 10 of 24 dimensions turn
+    const std::vector<double> frequencies = {1.0, 0.5, 0.25, 0.125, 0.0625};
+    Numbers numbers(6);
+    for (const bool gated : {false, true}) {
+        for (const RotaryPairs pairing : {RotaryPairs::adjacent, RotaryPairs::halves}) {
+            const AttentionShape shape = shape_of(4, 2, kDim, gated, ElementType::f32);
+            const std::int64_t stride = shape.query_stride();
+            const std::vector<float> q = numbers.list(3 * 4 * stride);
+            const std::vector<float> k = numbers.list(3 * 2 * kDim);
+            const std::vector<float> v = numbers.list(3 * 2 * kDim);
+            const std::vector<float> q_gain = numbers.list(kDim);
+            const std::vector<float> k_gain = numbers.list(kDim);
+            const auto prepare = [&](std::vector<double> head, const std::vector<float>& gain,
+                                     Position position) {
+                head = rms(head, gain, 1.0e-6);
+                for (std::size_t i = 0; i < kPairs; ++i) {
+                    const bool adjacent = pairing == RotaryPairs::adjacent;
+                    double& a = head[adjacent ? 2 * i : i];
+                    double& b = head[adjacent ? 2 * i + 1 : i + kPairs];
+                    const double angle = static_cast<double>(position) * frequencies[i];
+                    const double turned = a * std::cos(angle) - b * std::sin(angle);
+                    b = a * std::sin(angle) + b * std::cos(angle);
+                    a = turned;
+                }
+                return head;
+            };
+            std::vector<double> wanted_q(q.begin(), q.end());
+            for (std::int64_t i = 0; i < 3 * 4; ++i) {
+                const std::vector<double> all = row_of(q, i, stride);
+                const std::vector<double> head =
+                    prepare({all.begin(), all.begin() + kDim}, q_gain, 254 + i / 4);
+                std::copy(head.begin(), head.end(), wanted_q.begin() + i * stride);
+            }
+            for (const NamedDevice& on : devices()) {
+                INFO(on.name << (gated ? ", gated" : ""));
+                Device& device = *on.device;
+                const Pages pages(device, shape, 2);
+                const Buffer buffer = allocate(device, frequencies.size() * sizeof(double));
+                device.copy_from_host(buffer.address(), frequencies.data(),
+                                      frequencies.size() * sizeof(double));
+                const DeviceRows table(device, 3, 2 * kPairs);
+                const DeviceRows gains_q(device, q_gain, kDim);
+                const DeviceRows gains_k(device, k_gain, kDim);
+                const DeviceRows queries(device, q, 4 * stride);
+                const TokenIds ids = {0, 0, 0};
+                device.ops().begin({ids, 254, pages.addresses(), nullptr});
+                device.ops().rope_table(
+                    {static_cast<const double*>(buffer.address()), kPairs, 1.0F},
+                    Rows(table).values);
+                device.ops().store_attention_inputs(
+                    shape,
+                    {gains_q.values(), gains_k.values(), 1.0e-6F, table.values(), kPairs, pairing},
+                    queries, DeviceRows(device, k, 2 * kDim), DeviceRows(device, v, 2 * kDim));
+                check_close(queries.read(), wanted_q, kTolerance);
+                for (std::int64_t t = 0; t < 3; ++t) {  // rows 254, 255 and, on the next page, 256
+                    std::vector<double> wanted_k;
+                    for (std::int64_t head = 0; head < 2; ++head) {
+                        const std::vector<double> one =
+                            prepare(row_of(k, 2 * t + head, kDim), k_gain, 254 + t);
+                        wanted_k.insert(wanted_k.end(), one.begin(), one.end());
+                    }
+                    check_close(pages.row(shape, 254 + t, false), wanted_k, kTolerance);
+                    check_close(pages.row(shape, 254 + t, true), row_of(v, t, 2 * kDim), 0.0);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("half precision rows are the nearest halves of the values") {
+    const AttentionShape shape = shape_of(1, 1, 20, false, ElementType::f16);
+    Numbers numbers(7);
+    std::vector<float> k = numbers.list(20, 4.0F);
+    k[0] = 65504.0F;
+    k[1] = 6.0e-8F;  // a subnormal half
+    k[2] = -1.0F / 3.0F;
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        const Pages pages(*on.device, shape, 1);
+        fill(*on.device, shape, pages, k, std::vector<float>(20, 0.0F), 1);
+        const std::vector<float> stored = pages.row(shape, 0, false);
+        for (std::size_t i = 0; i < k.size(); ++i) {
+            // 11 bits: half a unit in the last place is 2^-11 of the value, 2^-25 below 2^-14.
+            const float step = std::max(std::abs(k[i]) * 0x1.0p-11F, 0x1.0p-25F);
+            CHECK(std::abs(stored[i] - k[i]) <= step);
+        }
+        CHECK(stored[0] == 65504.0F);
+        CHECK(stored[1] == 0x1.0p-24F);
+    }
+}
+
+TEST_CASE("attention of one token equals the definition at every depth") {
+    for (const NamedDevice& on : devices()) {
+        for (const Position first : {0, 1, 63, 64, 255, 256, 700, 1100}) {
+            INFO(on.name << ", position " << first);
+            check_attention(*on.device, shape_of(4, 2, 64, false, ElementType::f32), first, 1, 256);
+        }
+    }
+}
+
+TEST_CASE("attention of many tokens hides from each of them what comes later") {
+    for (const NamedDevice& on : devices()) {
+        for (const std::int64_t rows : {2, 5, 33, 70}) {
+            for (const Position first : {0, 200}) {
+                INFO(on.name << ", " << rows << " rows from " << first);
+                check_attention(*on.device, shape_of(4, 2, 32, true, ElementType::f32), first, rows,
+                                64);
+            }
+        }
+    }
+}
+
+TEST_CASE("attention works with any grouping and head size and with half precision rows") {
+    struct Case {
+        std::int64_t heads, kv_heads, dim;
+    };
+    for (const NamedDevice& on : devices()) {
+        for (const Case& one : {Case{1, 1, 16}, Case{7, 1, 64}, Case{3, 3, 40}, Case{16, 2, 128},
+                                Case{2, 1, 256}, Case{20, 1, 18}}) {
+            for (const ElementType type : {ElementType::f16, ElementType::f32}) {
+                for (const std::int64_t rows : {1, 9}) {
+                    INFO(on.name << ", " << one.heads << "/" << one.kv_heads << " x " << one.dim
+                                 << ", " << rows << " rows of " << element_type_name(type));
+                    check_attention(*on.device,
+                                    shape_of(one.heads, one.kv_heads, one.dim, false, type), 90,
+                                    rows, 50);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("attention is the same bits on one thread and on three") {
+    const std::vector<NamedDevice> all = devices();
+    const AttentionShape shape = shape_of(4, 2, 64, true, ElementType::f16);
+    Numbers numbers(9);
+    const std::vector<float> k = numbers.list(1200 * 128);
+    const std::vector<float> q = numbers.list(4 * 128);
+    for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
+        std::vector<float> results[2];
+        for (std::size_t n = 0; n < 2; ++n) {
+            Device& device = *all[i + n].device;
+            const Pages pages(device, shape, 5);
+            fill(device, shape, pages, k, k, 400);
+            const TokenIds ids = {0};
+            device.ops().begin({ids, 1199, pages.addresses(), nullptr});
+            const DeviceRows out(device, 1, 256);
+            device.ops().attention(shape, DeviceRows(device, q, 512), out);
+            results[n] = out.read();
+        }
+        CHECK(results[0] == results[1]);
+    }
+}

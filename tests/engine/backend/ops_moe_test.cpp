@@ -1,0 +1,226 @@
+// Mixtures of experts against their formulas in f64: the router's choice and weights, the experts.
+#include <algorithm>
+#include <numeric>
+
+#include <catch2/catch.hpp>
+
+#include "tests/engine/backend/ops_fixture.hpp"
+
+using namespace strata;
+using namespace strata::ops_fixture;
+
+namespace {
+
+constexpr double kTolerance = 2.0e-5;
+
+std::size_t at(std::int64_t index) {
+    return static_cast<std::size_t>(index);
+}
+
+struct Routing {
+    std::vector<std::int32_t> experts;
+    std::vector<float> weights;
+};
+
+Routing route(Device& device, const std::vector<float>& router, std::int64_t experts,
+              const std::vector<float>& x, std::int64_t used, const RouteRule& rule) {
+    const std::int64_t cols = static_cast<std::int64_t>(router.size()) / experts;
+    const std::int64_t rows = static_cast<std::int64_t>(x.size()) / cols;
+    const Buffer chosen = allocate(device, at(rows * used) * sizeof(std::int32_t));
+    const DeviceRows weights(device, rows, used);
+    const auto weight = upload(device, router, cols, experts);
+    device.ops().moe_route(
+        DeviceRows(device, x, cols), *weight, rule,
+        {static_cast<std::int32_t*>(chosen.address()), Rows(weights).values, used});
+    Routing out;
+    out.experts.resize(at(rows * used));
+    device.copy_to_host(out.experts.data(), chosen.address(),
+                        out.experts.size() * sizeof(std::int32_t));
+    out.weights = weights.read();
+    return out;
+}
+
+// The experts' feed-forward by the definition.
+struct Mixture {
+    std::int64_t width = 32;
+    std::int64_t hidden = 48;
+    std::int64_t experts = 5;
+    std::vector<float> gate, up, down;  // [experts][...]
+    std::vector<float> shared_gate, shared_up, shared_down, shared_input;
+
+    explicit Mixture(Numbers& numbers)
+        : gate(numbers.list(experts * width * hidden)),
+          up(numbers.list(experts * width * hidden)),
+          down(numbers.list(experts * width * hidden)),
+          shared_gate(numbers.list(width * 16)),
+          shared_up(numbers.list(width * 16)),
+          shared_down(numbers.list(width * 16)),
+          shared_input(numbers.list(width)) {}
+
+    static std::vector<double> feed(std::span<const float> gate, std::span<const float> up,
+                                    std::span<const float> down, const std::vector<double>& x) {
+        std::vector<double> h = times(gate, x);
+        const std::vector<double> u = times(up, x);
+        for (std::size_t i = 0; i < h.size(); ++i) h[i] = silu(h[i]) * u[i];
+        return times(down, h);
+    }
+
+    std::vector<double> result(const std::vector<double>& x, std::span<const std::int32_t> chosen,
+                               std::span<const float> weights, bool shared) const {
+        std::vector<double> out(at(width), 0.0);
+        const auto add = [&](const std::vector<double>& y, double factor) {
+            for (std::size_t i = 0; i < out.size(); ++i) out[i] += factor * y[i];
+        };
+        const std::size_t size = at(width * hidden);
+        for (std::size_t k = 0; k < chosen.size(); ++k) {
+            const std::size_t start = at(chosen[k]) * size;
+            const auto part = [&](const std::vector<float>& all) {
+                return std::span<const float>(all).subspan(start, size);
+            };
+            add(feed(part(gate), part(up), part(down), x), static_cast<double>(weights[k]));
+        }
+        if (shared) {
+            const double share = sigmoid(times(shared_input, x)[0]);
+            add(feed(shared_gate, shared_up, shared_down, x), share);
+        }
+        return out;
+    }
+};
+
+enum class Form { apart, fused };
+
+// The weights of a mixture on a device. Fused rows are [gate | up] of each expert.
+struct Uploaded {
+    std::unique_ptr<Weight> gate, up, gate_up, down, shared_gate, shared_up, shared_down;
+    DeviceRows shared_input;
+
+    Uploaded(Device& device, const Mixture& m)
+        : gate(upload(device, m.gate, m.width, m.hidden, m.experts)),
+          up(upload(device, m.up, m.width, m.hidden, m.experts)),
+          down(upload(device, m.down, m.hidden, m.width, m.experts)),
+          shared_gate(upload(device, m.shared_gate, m.width, 16)),
+          shared_up(upload(device, m.shared_up, m.width, 16)),
+          shared_down(upload(device, m.shared_down, 16, m.width)),
+          shared_input(device, m.shared_input, m.width) {
+        std::vector<float> both;
+        const std::int64_t size = m.width * m.hidden;
+        for (std::int64_t e = 0; e < m.experts; ++e) {
+            both.insert(both.end(), m.gate.begin() + e * size, m.gate.begin() + (e + 1) * size);
+            both.insert(both.end(), m.up.begin() + e * size, m.up.begin() + (e + 1) * size);
+        }
+        gate_up = upload(device, both, m.width, 2 * m.hidden, m.experts);
+    }
+
+    Experts experts(const Mixture& m, Form form) const {
+        if (form == Form::fused) return {nullptr, nullptr, gate_up.get(), down.get(), m.hidden};
+        return {gate.get(), up.get(), nullptr, down.get(), m.hidden};
+    }
+    SharedExpert shared() const {
+        return {shared_gate.get(), shared_up.get(), shared_down.get(), shared_input.values()};
+    }
+};
+
+void check_mixture(Device& device, const Mixture& mixture, std::int64_t rows, Form form,
+                   bool shared) {
+    constexpr std::int64_t kUsed = 2;
+    Numbers numbers(77);
+    const std::vector<float> x = numbers.list(rows * mixture.width);
+    const std::vector<float> before = numbers.list(rows * mixture.width);
+    const std::vector<float> weights = numbers.list(rows * kUsed);
+    std::vector<std::int32_t> chosen;
+    for (std::int64_t t = 0; t < rows; ++t) {  // expert 4 is never used
+        chosen.push_back(static_cast<std::int32_t>(t % 4));
+        chosen.push_back(static_cast<std::int32_t>((t + 1 + t / 4) % 4));
+    }
+    std::vector<double> wanted;
+    for (std::int64_t t = 0; t < rows; ++t) {
+        std::vector<double> y = mixture.result(
+            row_of(x, t, mixture.width), std::span(chosen).subspan(at(t * kUsed), at(kUsed)),
+            std::span(weights).subspan(at(t * kUsed), at(kUsed)), shared);
+        const std::vector<double> old = row_of(before, t, mixture.width);
+        for (std::size_t i = 0; i < y.size(); ++i) wanted.push_back(old[i] + y[i]);
+    }
+    const Uploaded on(device, mixture);
+    const Buffer experts = allocate(device, chosen.size() * sizeof(std::int32_t));
+    device.copy_from_host(experts.address(), chosen.data(), chosen.size() * sizeof(std::int32_t));
+    const DeviceRows route_weights(device, weights, kUsed);
+    const DeviceRows y(device, before, mixture.width);
+    const SharedExpert shared_expert = on.shared();
+    device.ops().moe_ffn(
+        DeviceRows(device, x, mixture.width), on.experts(mixture, form),
+        shared ? &shared_expert : nullptr,
+        {static_cast<std::int32_t*>(experts.address()), Rows(route_weights).values, kUsed}, y);
+    check_close(y.read(), wanted, kTolerance);
+}
+
+}  // namespace
+
+TEST_CASE("the router takes the largest probabilities and divides them by their sum") {
+    constexpr std::int64_t kExperts = 9;
+    constexpr std::int64_t kUsed = 3;
+    Numbers numbers(51);
+    const std::vector<float> router = numbers.list(kExperts * 20);
+    const std::vector<float> x = numbers.list(6 * 20);
+    for (const bool normalise : {true, false}) {
+        for (const NamedDevice& on : devices()) {
+            INFO(on.name << (normalise ? ", divided" : ""));
+            const Routing got = route(*on.device, router, kExperts, x, kUsed, {normalise, 2.5F});
+            for (std::int64_t t = 0; t < 6; ++t) {
+                std::vector<double> p = times(router, row_of(x, t, 20));
+                double total = 0.0;
+                for (double& value : p) total += value = std::exp(value);
+                for (double& value : p) value /= total;
+                std::vector<std::int32_t> order(at(kExperts));
+                std::iota(order.begin(), order.end(), 0);
+                std::sort(order.begin(), order.end(),
+                          [&](std::int32_t a, std::int32_t b) { return p[at(a)] > p[at(b)]; });
+                double chosen = 0.0;
+                for (std::size_t k = 0; k < 3; ++k) chosen += p[at(order[k])];
+                for (std::size_t k = 0; k < 3; ++k) {
+                    const std::size_t place = at(t * kUsed) + k;
+                    CHECK(got.experts[place] == order[k]);
+                    const double wanted = p[at(order[k])] / (normalise ? chosen : 1.0) * 2.5;
+                    CHECK(static_cast<double>(got.weights[place]) == Approx(wanted).epsilon(1e-5));
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("the router prefers the lower index among equal experts") {
+    // Rows 1, 4 and 6 are equal and the best; 0 and 3 are equal and next.
+    const std::vector<float> router = {2, 5, 0, 2, 5, 1, 5, -1};
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        const Routing got = route(*on.device, router, 8, {1.0F}, 5, {true, 1.0F});
+        CHECK(got.experts == std::vector<std::int32_t>{1, 4, 6, 0, 3});
+    }
+}
+
+TEST_CASE("the router never divides by a sum below the smallest normal half") {
+    constexpr std::int64_t kExperts = 20'000;  // each has probability 5e-5
+    const std::vector<float> router(at(kExperts), 1.0F);
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        const Routing got = route(*on.device, router, kExperts, {0.5F}, 1, {true, 1.0F});
+        CHECK(got.experts[0] == 0);
+        CHECK(static_cast<double>(got.weights[0]) == Approx(5.0e-5 / 6.1035e-5).epsilon(1e-4));
+    }
+}
+
+TEST_CASE("experts add their weighted results to the rows that chose them") {
+    Numbers numbers(61);
+    const Mixture mixture(numbers);
+    for (const NamedDevice& on : devices()) {
+        for (const std::int64_t rows : {1, 2, 13}) {
+            for (const Form form : {Form::apart, Form::fused}) {
+                for (const bool shared : {false, true}) {
+                    INFO(on.name << ", " << rows << " rows"
+                                 << (form == Form::fused ? ", fused" : "")
+                                 << (shared ? ", shared" : ""));
+                    check_mixture(*on.device, mixture, rows, form, shared);
+                }
+            }
+        }
+    }
+}
