@@ -147,7 +147,7 @@ void run_piece(const MatmulScratch::Segment& segment, std::int64_t piece, std::b
     run.first_row = first_row;
     run.tokens = std::min(segment.tokens - token, segment.tokens_per_piece);
     run.bias = segment.bias == nullptr ? nullptr : segment.bias + first_row;
-    run.scale = weight.scale;
+    run.scale = segment.scale;
     run.accumulate = segment.accumulate;
     const Kernels& set = kernels(weight.isa);
     if (weight.layout == Layout::stored_blocks) {
@@ -214,6 +214,7 @@ void matmul(ThreadPool& pool, MatmulScratch& scratch, Rows x, std::span<const Pr
         MatmulScratch::Segment segment;
         segment.weight = product.weight;
         segment.tiles = product.weight->expert_start(product.expert);
+        segment.scale = product.weight->scale_of(product.expert);
         segment.x = scratch.x_rows.data() + (takes_quantised_rows(*product.weight) ? tokens : 0);
         segment.y = scratch.y_rows.data() + p * tokens;
         segment.tokens = x.rows;
@@ -258,6 +259,7 @@ void matmul_experts(ThreadPool& pool, MatmulScratch& scratch, Rows x,
             MatmulScratch::Segment segment;
             segment.weight = product.weight;
             segment.tiles = product.weight->expert_start(group.expert);
+            segment.scale = product.weight->scale_of(group.expert);
             segment.x = scratch.x_rows.data() + at;
             segment.y = scratch.y_rows.data() + at;
             segment.tokens = static_cast<std::int64_t>(group.from.size());

@@ -55,6 +55,7 @@ class MatmulScratch {
         const std::byte* const* x = nullptr;
         float* const* y = nullptr;
         const float* bias = nullptr;
+        float scale = 1.0F;  // Weight::scale_of the expert
         std::int64_t tokens = 0;
         std::int64_t tiles_per_piece = 1;
         std::int64_t tokens_per_piece = 1;

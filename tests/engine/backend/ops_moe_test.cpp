@@ -224,3 +224,32 @@ TEST_CASE("experts add their weighted results to the rows that chose them") {
         }
     }
 }
+
+TEST_CASE("an expert with a scale of its own multiplies its products by it") {
+    Numbers numbers(62);
+    Mixture scaled(numbers);
+    const Mixture plain = scaled;
+    const std::vector<float> scales = {1.0F, 0.5F, 2.0F, -1.5F, 3.0F};
+    const std::size_t size = at(plain.width * plain.hidden);
+    for (std::size_t i = 0; i < scaled.down.size(); ++i) scaled.down[i] *= scales[i / size];
+    Numbers inputs(63);
+    const std::vector<float> x = inputs.list(plain.width);
+    const std::vector<std::int32_t> chosen = {3, 1};
+    const std::vector<float> weights = {0.75F, 0.25F};
+    const std::vector<double> wanted =
+        scaled.result(row_of(x, 0, plain.width), chosen, weights, false);
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        const Uploaded uploaded(*on.device, plain);
+        uploaded.down->expert_scales = scales;
+        const DeviceRows y(*on.device, 1, plain.width);
+        const DeviceRows route_weights(*on.device, weights, 2);
+        const Buffer experts = allocate(*on.device, chosen.size() * sizeof(std::int32_t));
+        on.device->copy_from_host(experts.address(), chosen.data(),
+                                  chosen.size() * sizeof(std::int32_t));
+        on.device->ops().moe_ffn(
+            DeviceRows(*on.device, x, plain.width), uploaded.experts(plain, Form::apart), nullptr,
+            {static_cast<std::int32_t*>(experts.address()), Rows(route_weights).values, 2}, y);
+        check_close(y.read(), wanted, kTolerance);
+    }
+}
