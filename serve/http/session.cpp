@@ -104,7 +104,10 @@ net::awaitable<bool> Session::one_request() {
     const RequestHead& head = reader_.head();
     HeadVerdict verdict = judge_head(head, places_.settings, places_.pages);
     if (verdict.refusal) {
-        const bool kept = co_await refuse(*verdict.refusal, head.keep_alive && !head.has_body());
+        // After a head that is malformed nobody knows where the next request begins.
+        const bool in_step = verdict.refusal->kind != ErrorKind::invalid_request;
+        const bool kept =
+            co_await refuse(*verdict.refusal, in_step && head.keep_alive && !head.has_body());
         co_return kept;
     }
     if (!head.expect.empty() && head.has_body() && !head.http_1_0) {
