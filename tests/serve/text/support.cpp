@@ -27,39 +27,6 @@ boost::json::value read_tree_json(const std::string& path) {
     return boost::json::parse(read_tree_file(path), {}, options);
 }
 
-TemplateValue to_template_value(const boost::json::value& value) {
-    switch (value.kind()) {
-        case boost::json::kind::null:
-            return {};
-        case boost::json::kind::bool_:
-            return value.get_bool();
-        case boost::json::kind::int64:
-            return value.get_int64();
-        case boost::json::kind::uint64:
-            return static_cast<double>(value.get_uint64());
-        case boost::json::kind::double_:
-            return value.get_double();
-        case boost::json::kind::string:
-            return std::string(value.get_string());
-        case boost::json::kind::array: {
-            TemplateList list;
-            for (const auto& each : value.get_array()) list.push_back(to_template_value(each));
-            return list;
-        }
-        case boost::json::kind::object:
-            return to_template_dict(value);
-    }
-    return {};
-}
-
-TemplateDict to_template_dict(const boost::json::value& object) {
-    TemplateDict dict;
-    for (const auto& [key, value] : object.as_object()) {
-        dict.emplace_back(std::string(key), to_template_value(value));
-    }
-    return dict;
-}
-
 const gguf::Header& demo_header() {
     static const auto header = gguf::read_header(kDemoModel);
     REQUIRE(header.ok());

@@ -11,16 +11,14 @@
 #include <boost/json.hpp>
 
 #include "protocol/gguf/gguf.hpp"
-#include "serve/text/template_value.hpp"
 #include "serve/text/tokenizer.hpp"
+#include "tests/serve/text/json_values.hpp"
 
 namespace strata::serve::text_test {
 
 // A file of the tree, by its path from the root. Ends the test when it is not there.
 std::string read_tree_file(const std::string& path);
 boost::json::value read_tree_json(const std::string& path);
-TemplateValue to_template_value(const boost::json::value& value);
-TemplateDict to_template_dict(const boost::json::value& object);
 
 inline constexpr const char* kDemoModel =
     STRATA_SOURCE_DIR "/tools/demo_model/strata-demo-q8_0.gguf";
