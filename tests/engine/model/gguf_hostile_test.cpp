@@ -2,8 +2,8 @@
 // seeded mutations of a whole small model, from the container to the tensor bytes.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <new>
 #include <random>
 #include <string>
@@ -42,6 +42,13 @@ void* operator new(std::size_t bytes) {
 void* operator new[](std::size_t bytes) {
     return counted_allocation(bytes);
 }
+// A sanitizer brings its own of these two, which do not go with our delete.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+    return counted_allocation(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+    return counted_allocation(bytes);
+}
 void operator delete(void* memory) noexcept {
     std::free(memory);
 }
@@ -57,7 +64,13 @@ void operator delete[](void* memory, std::size_t) noexcept {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// The product's promise for headers, in processor time so that a busy machine does not break it.
+// Builds that check every access, and those without optimisation, are slower by this much at most.
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr double kSecondsMax = 1.0;
+#else
+constexpr double kSecondsMax = 20.0;
+#endif
 
 struct Cost {
     std::size_t bytes;
@@ -67,9 +80,9 @@ struct Cost {
 template <class F>
 Cost cost_of(const F& work) {
     allocated_bytes = 0;
-    const auto start = Clock::now();
+    const std::clock_t start = std::clock();
     work();
-    return {allocated_bytes, std::chrono::duration<double>(Clock::now() - start).count()};
+    return {allocated_bytes, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC};
 }
 
 Cost cost_of_parsing(const Bytes& bytes, bool parses) {
@@ -217,7 +230,7 @@ TEST_CASE("a count that fits the file costs no more than its bytes and the allow
     for (const Bytes* file : {&bytes_list, &empty_strings}) {
         const Cost cost = cost_of_parsing(*file, false);
         CHECK(cost.bytes < kFileBytes + kAllowance);
-        CHECK(cost.seconds < 1.0);
+        CHECK(cost.seconds < kSecondsMax);
     }
     constexpr std::size_t kFitting = std::size_t{4} << 20;
     const Bytes fitting =
@@ -232,7 +245,7 @@ TEST_CASE("many keys and tensors stay within the allowance and a second") {
     const Bytes bytes = file.bytes();
     const Cost cost = cost_of_parsing(bytes, true);
     CHECK(cost.bytes < bytes.size() + gguf::kExpansionBytesMax);
-    CHECK(cost.seconds < 1.0);
+    CHECK(cost.seconds < kSecondsMax);
 }
 
 TEST_CASE("thousands of mutations of a model file never crash a reader") {
