@@ -2,8 +2,6 @@
 // its marks begin and end.
 #include "serve/text/chat_template.hpp"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
@@ -12,10 +10,6 @@
 
 namespace strata::serve {
 namespace {
-
-// Texts that the model file provides; every other text of the context is a client's.
-constexpr std::array<std::string_view, 4> kFileTexts = {"bos_token", "eos_token", "pad_token",
-                                                        "unk_token"};
 
 // Besides what the values of the request need: a few copies of the output and room for small
 // values.
@@ -89,21 +83,18 @@ class ParsedTemplate final : public ChatTemplate {
     ParsedTemplate(std::string source, std::unique_ptr<const jinja::Tree> tree)
         : source_(std::move(source)), tree_(std::move(tree)) {}
 
+    using ChatTemplate::render;
     Result<std::vector<PromptPiece>> render(const TemplateDict& context,
+                                            const TemplateDict& file_texts,
                                             const TemplateLimits& limits) const override {
-        // The request's own values are bounded by the request; only what the template makes is
-        // counted.
+        // The request's own values are bounded by the request; only what the template makes counts.
         constexpr auto kAny = std::numeric_limits<std::size_t>::max();
         jinja::Meter input({kAny, kAny, kAny});
         jinja::Meter meter({limits.steps_max, limits.output_bytes_max,
                             limits.output_bytes_max * kLiveOutputs + kLiveBytesBase});
         jinja::Interpreter run(*tree_, meter, {limits.depth_max, limits.date});
-        for (const auto& [name, value] : context) {
-            if (tree_->symbols.find(name) == jinja::kNoSymbol) continue;
-            const bool from_file =
-                std::find(kFileTexts.begin(), kFileTexts.end(), name) != kFileTexts.end();
-            run.define(name, ContextReader(input, !from_file).read(value));
-        }
+        define(run, context, ContextReader(input, true));
+        define(run, file_texts, ContextReader(input, false));
         if (input.halted()) return refuse("chat template: " + input.failure());
         jinja::TextBuilder out(meter);
         run.run(out);
@@ -115,6 +106,13 @@ class ParsedTemplate final : public ChatTemplate {
     bool reads(std::string_view variable) const override { return tree_->symbols.reads(variable); }
 
   private:
+    void define(jinja::Interpreter& run, const TemplateDict& variables,
+                ContextReader reader) const {
+        for (const auto& [name, value] : variables) {
+            if (tree_->symbols.find(name) != jinja::kNoSymbol) run.define(name, reader.read(value));
+        }
+    }
+
     std::string source_;
     std::unique_ptr<const jinja::Tree> tree_;
 };

@@ -24,11 +24,18 @@ struct TemplateLimits {
 class ChatTemplate {
   public:
     virtual ~ChatTemplate() = default;
-    // Renders with the variables of `context` (messages, tools, add_generation_prompt, ...). Every
-    // string inside `messages` and `tools` is a message's; the result's pieces keep that mark
-    // through every operation. A refusal says what the template raised or which limit it met.
+    // Renders with the variables of `context` (messages, tools, add_generation_prompt, ...), all of
+    // them a client's, and with `file_texts` (bos_token, ...), which are the model file's own and
+    // win over variables of the same name. Every text of the context is a message's; the result's
+    // pieces keep that mark through every operation. A refusal names line, column and construct,
+    // and says what the template raised or which limit it met.
     virtual Result<std::vector<PromptPiece>> render(const TemplateDict& context,
+                                                    const TemplateDict& file_texts,
                                                     const TemplateLimits& limits) const = 0;
+    Result<std::vector<PromptPiece>> render(const TemplateDict& context,
+                                            const TemplateLimits& limits) const {
+        return render(context, {}, limits);
+    }
     virtual const std::string& source() const = 0;
     // Whether the template reads a variable of this name anywhere.
     virtual bool reads(std::string_view variable) const = 0;

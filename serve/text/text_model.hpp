@@ -4,9 +4,9 @@
 //
 // A prompt is rendered, then tokenised as one text. Of its ids two things are said:
 //  1. root_tokens: where the system prompt and the tools end (GEN's `root=`). It is the position of
-//  the
-//     last turn-open token up to which this prompt and one with the same system turns and tools but
-//     another first message are equal; 0 when they share no whole turn.
+//     the last turn-open token up to which this prompt and one with the same system turns and tools
+//     but another first message are equal, 0 when that is the prompt's first turn. Where a template
+//     writes the system prompt into the first user turn it is the end of what both share.
 //  2. starts_in_thinking: the generation prompt left a think block open.
 #pragma once
 
@@ -84,7 +84,7 @@ class TextModel {
     std::shared_ptr<const Tokenizer> tokenizer_;
     std::shared_ptr<const ChatTemplate> template_;
     ThinkMarkers think_;
-    TemplateDict file_variables_;         // bos_token, eos_token, ... of the file
+    TemplateDict file_texts_;             // bos_token, eos_token, ... of the file
     std::vector<TokenId> turn_open_ids_;  // the control tokens that begin a turn
 };
 
