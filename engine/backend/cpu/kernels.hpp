@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/backend/cpu/isa.hpp"
+#include "strata/backend/tensor.hpp"
 
 namespace strata {
 
@@ -25,8 +26,21 @@ struct ActivationLayout {
 };
 [[nodiscard]] ActivationLayout activation_layout(std::int64_t cols);
 
+// A block of 32 elements of 16 rows of a weight with codes, taken apart: integers and scales that
+// every type shares. code - 128 times scale, less the minimum, is the value.
+struct alignas(64) CodeBlock {
+    std::uint8_t codes[8 * 16 * 4];  // 8 groups x 16 rows x 4 elements
+    float scales[2 * 16];  // of 16 rows; of their second halves where those have their own
+    float minimums[16];    // of 16 rows, where the type has them
+};
+
+// Takes block `block` of the group at `group` apart (code_lanes.hpp). What a type does not have,
+// second scales or minimums, is left as it is or set to anything.
+using UnpackBlock = void (*)(const std::byte* group, std::int64_t block, CodeBlock& out);
+
 // Consecutive tiles times a list of rows.
 struct TileRun {
+    ElementType type = ElementType::f32;
     const std::byte* tiles = nullptr;
     std::size_t tile_bytes = 0;
     std::int64_t rows = 0;  // output rows from the first tile on; the last tile may be short
@@ -38,14 +52,7 @@ struct TileRun {
     const float* bias = nullptr;  // of the first tile's first row on; null = none
     float scale = 1.0F;           // Weight::scale
     bool accumulate = false;
-};
-
-// A tile that was decoded from stored blocks: codes as in lanes_q8, and f32 scales.
-struct CodeTile {
-    std::uint8_t* codes = nullptr;  // (cols / 32) x 8 x 16 x 4
-    float* scales = nullptr;        // (cols / group) x 16
-    float* mins = nullptr;          // (cols / 32) x 16, subtracted; null when the type has none
-    std::int64_t group = 32;        // elements of one scale: 32 or 16
+    CodeBlock* decoded = nullptr;  // scratch of lanes_codes: cols / 32 blocks
 };
 
 struct Kernels {
@@ -53,8 +60,9 @@ struct Kernels {
     void (*lanes_f16)(const TileRun& run);
     void (*lanes_bf16)(const TileRun& run);
     void (*lanes_q8)(const TileRun& run);
-    // run.tiles is unused: the one tile is `tile`.
-    void (*code_tile)(const TileRun& run, const CodeTile& tile);
+    void (*lanes_codes)(const TileRun& run);
+    // How lanes_codes takes blocks of `type` apart.
+    UnpackBlock (*unpack_of)(ElementType type);
     // Rounds `cols` values to a quantised row (layout above).
     void (*quantise_row)(const float* x, std::int64_t cols, std::byte* row);
 };

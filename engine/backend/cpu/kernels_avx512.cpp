@@ -15,6 +15,7 @@
 
 #include <immintrin.h>
 
+#include "engine/backend/cpu/code_lanes.hpp"
 #include "engine/backend/cpu/quantise_rows.hpp"
 
 namespace strata {
@@ -142,45 +143,58 @@ struct FloatOutputs {
     }
 };
 
-// Codes, an f32 scale per group of 32 or 16, and minimums or not. One tile only.
-template <bool kHalves, bool kMins>
+// Blocks of one tile of codes, taken apart as they are asked for, or all of them before.
+struct CodeSource {
+    UnpackBlock unpack;
+    CodeLayout codes;
+    const std::byte* tile = nullptr;
+    const CodeBlock* decoded = nullptr;
+
+    void unpack_to(std::int64_t b, CodeBlock& out) const {
+        unpack(tile + b / codes.blocks * static_cast<std::int64_t>(codes.group_bytes()),
+               b % codes.blocks, out);
+    }
+};
+
+// Codes, a scale per block or per half of it, and minimums or not. One tile only.
+template <bool kHalves, bool kMinimums>
 struct CodeOutputs {
-    const CodeTile& codes;
+    const CodeSource& source;
     ActivationLayout layout;
 
     template <int kTokens>
-    void add_block(const std::byte* const (&x)[kTokens], std::int64_t b,
+    void add_block(const CodeBlock& block, const std::byte* const (&x)[kTokens], std::int64_t b,
                    __m512 (&sums)[kTokens]) const {
         constexpr std::int64_t kParts = kHalves ? 2 : 1;
         const std::size_t starts = kHalves ? layout.half_starts : layout.starts;
-        const auto* code = reinterpret_cast<const std::byte*>(codes.codes) + b * kBlockBytes;
-        for (std::int64_t part = b * kParts; part < (b + 1) * kParts; ++part) {
+        const auto* codes = reinterpret_cast<const std::byte*>(block.codes);
+        for (std::int64_t part = 0; part < kParts; ++part) {
             __m512i dots[kTokens];
             for (int t = 0; t < kTokens; ++t) {
-                dots[t] = _mm512_set1_epi32(read<std::int32_t>(x[t] + starts, part));
+                const auto start = read<std::int32_t>(x[t] + starts, b * kParts + part);
+                dots[t] = _mm512_set1_epi32(start);
             }
 #pragma GCC unroll 8
             for (std::int64_t g = 0; g < kGroups / kParts; ++g) {
-                const std::int64_t group = (part - b * kParts) * (kGroups / kParts) + g;
-                const __m512i weights = load_codes(code + group * kVectorBytes);
+                const std::int64_t group = part * (kGroups / kParts) + g;
+                const __m512i weights = load_codes(codes + group * kVectorBytes);
                 for (int t = 0; t < kTokens; ++t) {
-                    const __m512i four =
-                        _mm512_set1_epi32(read<std::int32_t>(x[t], b * kGroups + group));
-                    dots[t] = _mm512_dpbusd_epi32(dots[t], weights, four);
+                    const auto four = read<std::int32_t>(x[t], b * kGroups + group);
+                    dots[t] = _mm512_dpbusd_epi32(dots[t], weights, _mm512_set1_epi32(four));
                 }
             }
-            const __m512 scale = _mm512_loadu_ps(codes.scales + part * kTileRows);
+            const __m512 scale = _mm512_load_ps(block.scales + part * kTileRows);
             for (int t = 0; t < kTokens; ++t) {
                 const __m512 x_scale = _mm512_set1_ps(read<float>(x[t] + layout.scales, b));
                 const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(dots[t]), scale);
                 sums[t] = _mm512_fmadd_ps(scaled, x_scale, sums[t]);
             }
         }
-        if (!kMins) return;
-        const __m512 min = _mm512_loadu_ps(codes.mins + b * kTileRows);
+        if (!kMinimums) return;
+        const __m512 minimum = _mm512_load_ps(block.minimums);
         for (int t = 0; t < kTokens; ++t) {
             const __m512 sum = _mm512_set1_ps(read<float>(x[t] + layout.weighted_sums, b));
-            sums[t] = _mm512_fnmadd_ps(min, sum, sums[t]);
+            sums[t] = _mm512_fnmadd_ps(minimum, sum, sums[t]);
         }
     }
 
@@ -191,7 +205,11 @@ struct CodeOutputs {
         for (int t = 0; t < kTokens; ++t) x[t] = run.x[token + t];
         __m512 sums[kTokens];
         for (int t = 0; t < kTokens; ++t) sums[t] = _mm512_setzero_ps();
-        for (std::int64_t b = 0; b < run.cols / kQ8Block; ++b) add_block<kTokens>(x, b, sums);
+        CodeBlock own;
+        for (std::int64_t b = 0; b < run.cols / kQ8Block; ++b) {
+            if (source.decoded == nullptr) source.unpack_to(b, own);
+            add_block<kTokens>(source.decoded == nullptr ? own : source.decoded[b], x, b, sums);
+        }
         for (int t = 0; t < kTokens; ++t) write_sums(run, tile, token + t, sums[t]);
     }
 };
@@ -243,14 +261,34 @@ void lanes_bf16(const TileRun& run) {
     all_outputs<kFloatTokens>(run, FloatOutputs<load_bf16, kTileRows * 2>{});
 }
 
-void code_tile(const TileRun& run, const CodeTile& tile) {
-    const ActivationLayout layout = activation_layout(run.cols);
-    if (tile.group != kQ8Block) {
-        tokens_of_tiles<1, kCodeTokens>(run, 0, CodeOutputs<true, false>{tile, layout});
-    } else if (tile.mins != nullptr) {
-        tokens_of_tiles<1, kCodeTokens>(run, 0, CodeOutputs<false, true>{tile, layout});
+// A block is taken apart in passing when all tokens fit the registers, or else once for all of
+// them.
+bool one_pass(std::int64_t tokens) {
+    return tokens == 1 || tokens == 2 || tokens == 4;
+}
+
+template <bool kHalves, bool kMinimums>
+void code_tiles(const TileRun& run, CodeSource source) {
+    const CodeOutputs<kHalves, kMinimums> outputs{source, activation_layout(run.cols)};
+    for (std::int64_t tile = 0; tile * kTileRows < run.rows; ++tile) {
+        source.tile = run.tiles + tile * static_cast<std::int64_t>(run.tile_bytes);
+        if (!one_pass(run.tokens)) {
+            for (std::int64_t b = 0; b < run.cols / kQ8Block; ++b)
+                source.unpack_to(b, run.decoded[b]);
+            source.decoded = run.decoded;
+        }
+        tokens_of_tiles<1, kCodeTokens>(run, tile, outputs);
+    }
+}
+
+void lanes_codes(const TileRun& run) {
+    const CodeSource source{unpack_of_avx512(run.type), code_layout(run.type)};
+    if (source.codes.half_scales) {
+        code_tiles<true, false>(run, source);
+    } else if (source.codes.minimums) {
+        code_tiles<false, true>(run, source);
     } else {
-        tokens_of_tiles<1, kCodeTokens>(run, 0, CodeOutputs<false, false>{tile, layout});
+        code_tiles<false, false>(run, source);
     }
 }
 
@@ -286,8 +324,8 @@ void quantise_row(const float* x, std::int64_t cols, std::byte* row) {
 }  // namespace
 
 const Kernels& kernels_avx512() {
-    static const Kernels set = {lanes_f32, lanes_f16, lanes_bf16,
-                                lanes_q8,  code_tile, quantise_row};
+    static const Kernels set = {lanes_f32,   lanes_f16,        lanes_bf16,  lanes_q8,
+                                lanes_codes, unpack_of_avx512, quantise_row};
     return set;
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/backend/cpu/blocks.hpp"
+#include "engine/backend/cpu/code_lanes.hpp"
 #include "engine/backend/cpu/kernels.hpp"
 #include "engine/backend/cpu/quantise_rows.hpp"
 
@@ -98,32 +99,41 @@ void lanes_q8(const TileRun& run) {
     });
 }
 
-// The groups of one block of one lane, each with its own scale.
-float code_block(const CodeTile& tile, const std::byte* x, const ActivationLayout& layout,
-                 std::int64_t b, std::int64_t lane, float sum) {
-    const std::int64_t groups = kQ8Block / tile.group;
-    const std::size_t starts = groups == 1 ? layout.starts : layout.half_starts;
+// One block of one lane, added to `sum`.
+float add_code_block(const CodeBlock& block, const CodeLayout& codes, const std::byte* x,
+                     const ActivationLayout& layout, std::int64_t b, std::int64_t lane, float sum) {
+    const std::int64_t parts = codes.half_scales ? 2 : 1;
+    const std::int64_t groups = kQ8Block / 4 / parts;
+    const std::size_t starts = codes.half_scales ? layout.half_starts : layout.starts;
     const auto x_scale = read<float>(x + layout.scales, b);
-    for (std::int64_t g = b * groups; g < (b + 1) * groups; ++g) {
-        const auto* codes = reinterpret_cast<const std::byte*>(tile.codes);
-        const std::int32_t dot = dot_codes(codes + g * tile.group * kTileRows, x + g * tile.group,
-                                           tile.group / 4, lane, read<std::int32_t>(x + starts, g));
-        sum += static_cast<float>(dot) * tile.scales[g * kTileRows + lane] * x_scale;
+    const auto* code = reinterpret_cast<const std::byte*>(block.codes);
+    for (std::int64_t part = 0; part < parts; ++part) {
+        const std::int32_t dot =
+            dot_codes(code + part * groups * kTileRows * 4, x + b * kQ8Block + part * groups * 4,
+                      groups, lane, read<std::int32_t>(x + starts, b * parts + part));
+        sum += static_cast<float>(dot) * block.scales[part * kTileRows + lane] * x_scale;
     }
-    if (tile.mins != nullptr) {
-        sum -= tile.mins[b * kTileRows + lane] * read<float>(x + layout.weighted_sums, b);
-    }
+    if (codes.minimums) sum -= block.minimums[lane] * read<float>(x + layout.weighted_sums, b);
     return sum;
 }
 
-void code_tile(const TileRun& run, const CodeTile& tile) {
+void lanes_codes(const TileRun& run) {
     const ActivationLayout layout = activation_layout(run.cols);
-    for_each_output(run, [&](const std::byte*, const std::byte* x) {
+    const CodeLayout codes = code_layout(run.type);
+    const UnpackBlock unpack = unpack_of_scalar(run.type);
+    const std::int64_t blocks = run.cols / kQ8Block;
+    const std::byte* unpacked = nullptr;
+    for_each_output(run, [&](const std::byte* tile, const std::byte* x) {
+        for (std::int64_t b = 0; tile != unpacked && b < blocks; ++b) {
+            unpack(tile + b / codes.blocks * static_cast<std::int64_t>(codes.group_bytes()),
+                   b % codes.blocks, run.decoded[b]);
+        }
+        unpacked = tile;
         Sums sums{};
-        for (std::int64_t b = 0; b < run.cols / kQ8Block; ++b) {
+        for (std::int64_t b = 0; b < blocks; ++b) {
             for (std::int64_t lane = 0; lane < kTileRows; ++lane) {
                 float& sum = sums[static_cast<std::size_t>(lane)];
-                sum = code_block(tile, x, layout, b, lane, sum);
+                sum = add_code_block(run.decoded[b], codes, x, layout, b, lane, sum);
             }
         }
         return sums;
@@ -133,8 +143,8 @@ void code_tile(const TileRun& run, const CodeTile& tile) {
 }  // namespace
 
 const Kernels& kernels_scalar() {
-    static const Kernels set = {lanes_f32, lanes_f16, lanes_bf16,
-                                lanes_q8,  code_tile, quantise_row_scalar};
+    static const Kernels set = {lanes_f32,   lanes_f16,        lanes_bf16,         lanes_q8,
+                                lanes_codes, unpack_of_scalar, quantise_row_scalar};
     return set;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "engine/backend/cpu/code_tile.hpp"
 #include "engine/backend/cpu/kernels.hpp"
 #include "strata/core/invariant.hpp"
 
@@ -27,7 +26,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 }
 
 bool takes_quantised_rows(const PackedWeight& weight) {
-    return weight.layout == Layout::lanes_q8 || weight.layout == Layout::stored_blocks;
+    return weight.layout == Layout::lanes_q8 || weight.layout == Layout::lanes_codes;
 }
 
 void grow(AlignedBytes& memory, std::size_t bytes) {
@@ -87,7 +86,7 @@ std::int64_t cut(MatmulScratch::Segment& segment, std::int64_t pieces_wanted) {
     segment.tiles_per_piece = std::min(per_piece, tiles);
     segment.tokens_per_piece = segment.tokens;
     const std::int64_t tile_pieces = divide_up(tiles, segment.tiles_per_piece);
-    if (tile_pieces < pieces_wanted && weight.layout != Layout::stored_blocks) {
+    if (tile_pieces < pieces_wanted) {
         const std::int64_t token_pieces = divide_up(pieces_wanted, tile_pieces);
         const std::int64_t tokens = divide_up(segment.tokens, token_pieces);
         segment.tokens_per_piece = divide_up(tokens, kTokensPerPieceMin) * kTokensPerPieceMin;
@@ -95,8 +94,8 @@ std::int64_t cut(MatmulScratch::Segment& segment, std::int64_t pieces_wanted) {
     return tile_pieces * divide_up(segment.tokens, segment.tokens_per_piece);
 }
 
-void run_tiles(const MatmulScratch::Segment& segment, TileRun run, const Kernels& set) {
-    switch (segment.weight->layout) {
+void run_tiles(Layout layout, const TileRun& run, const Kernels& set) {
+    switch (layout) {
         case Layout::lanes_f32:
             set.lanes_f32(run);
             return;
@@ -109,36 +108,21 @@ void run_tiles(const MatmulScratch::Segment& segment, TileRun run, const Kernels
         case Layout::lanes_q8:
             set.lanes_q8(run);
             return;
-        case Layout::stored_blocks:
+        case Layout::lanes_codes:
+            set.lanes_codes(run);
             return;
     }
 }
 
-void run_stored_blocks(const MatmulScratch::Segment& segment, TileRun run, std::int64_t first_row,
-                       std::byte* memory, const Kernels& set) {
-    const PackedWeight& weight = *segment.weight;
-    const CodeTile tile = place_code_tile(weight.type, weight.cols, memory);
-    for (std::int64_t row = 0; row < run.rows; row += kTileRows) {
-        const std::int64_t lanes = std::min(kTileRows, run.rows - row);
-        decode_code_tile(
-            weight.type,
-            segment.tiles + static_cast<std::size_t>(first_row + row) * weight.tile_bytes,
-            weight.tile_bytes, lanes, weight.cols, tile);
-        TileRun one = run;
-        one.rows = lanes;
-        one.first_row = first_row + row;
-        if (run.bias != nullptr) one.bias = run.bias + row;
-        set.code_tile(one, tile);
-    }
-}
-
-void run_piece(const MatmulScratch::Segment& segment, std::int64_t piece, std::byte* decoded) {
+void run_piece(const MatmulScratch::Segment& segment, std::int64_t piece, CodeBlock* decoded) {
     const PackedWeight& weight = *segment.weight;
     const std::int64_t tile_pieces = divide_up(weight.tiles(), segment.tiles_per_piece);
     const std::int64_t tile = piece % tile_pieces * segment.tiles_per_piece;
     const std::int64_t token = piece / tile_pieces * segment.tokens_per_piece;
     const std::int64_t first_row = tile * kTileRows;
     TileRun run;
+    run.type = weight.type;
+    run.tiles = segment.tiles + static_cast<std::size_t>(tile) * weight.tile_bytes;
     run.tile_bytes = weight.tile_bytes;
     run.rows = std::min(weight.rows - first_row, segment.tiles_per_piece * kTileRows);
     run.cols = weight.cols;
@@ -149,26 +133,23 @@ void run_piece(const MatmulScratch::Segment& segment, std::int64_t piece, std::b
     run.bias = segment.bias == nullptr ? nullptr : segment.bias + first_row;
     run.scale = segment.scale;
     run.accumulate = segment.accumulate;
-    const Kernels& set = kernels(weight.isa);
-    if (weight.layout == Layout::stored_blocks) {
-        run_stored_blocks(segment, run, first_row, decoded, set);
-    } else {
-        run.tiles = segment.tiles + static_cast<std::size_t>(tile) * weight.tile_bytes;
-        run_tiles(segment, run, set);
-    }
+    run.decoded = decoded;
+    run_tiles(weight.layout, run, kernels(weight.isa));
 }
 
 void run_segments(ThreadPool& pool, MatmulScratch& scratch) {
     std::vector<MatmulScratch::Segment>& segments = scratch.segments;
     std::int64_t tiles = 0;
-    std::size_t decoded_bytes = 0;
+    std::int64_t decoded_blocks = 0;
     for (const MatmulScratch::Segment& segment : segments) {
         tiles += segment.weight->tiles();
-        if (segment.weight->layout == Layout::stored_blocks) {
-            decoded_bytes = std::max(decoded_bytes, code_tile_bytes(segment.weight->cols));
+        if (segment.weight->layout == Layout::lanes_codes) {
+            decoded_blocks = std::max(decoded_blocks, segment.weight->cols / kQ8Block);
         }
     }
-    grow(scratch.decoded, decoded_bytes * static_cast<std::size_t>(pool.threads()));
+    grow(scratch.decoded,
+         static_cast<std::size_t>(decoded_blocks * pool.threads()) * sizeof(CodeBlock));
+    auto* decoded = reinterpret_cast<CodeBlock*>(scratch.decoded.get());
     const std::int64_t wanted = pool.threads() * kPiecesPerThread;
     std::int64_t pieces = 0;
     for (MatmulScratch::Segment& segment : segments) {
@@ -177,14 +158,12 @@ void run_segments(ThreadPool& pool, MatmulScratch& scratch) {
         pieces += cut(segment, std::max<std::int64_t>(1, wanted * segment.weight->tiles() / tiles));
     }
     pool.parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
-        std::byte* decoded =
-            scratch.decoded.get() + static_cast<std::size_t>(worker) * decoded_bytes;
         for (std::int64_t piece = begin; piece < end; ++piece) {
             const auto after = std::upper_bound(
                 segments.begin(), segments.end(), piece,
                 [](std::int64_t p, const MatmulScratch::Segment& s) { return p < s.first_piece; });
             const MatmulScratch::Segment& segment = *(after - 1);
-            run_piece(segment, piece - segment.first_piece, decoded);
+            run_piece(segment, piece - segment.first_piece, decoded + worker * decoded_blocks);
         }
     });
 }

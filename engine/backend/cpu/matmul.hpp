@@ -64,7 +64,7 @@ class MatmulScratch {
     };
 
     AlignedBytes activations;  // quantised rows of x
-    AlignedBytes decoded;      // one tile of codes per thread, for stored_blocks
+    AlignedBytes decoded;      // one tile of CodeBlocks per thread
     std::vector<const std::byte*> x_rows;
     std::vector<float*> y_rows;
     std::vector<Segment> segments;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/backend/cpu/blocks.hpp"
+#include "engine/backend/cpu/code_lanes.hpp"
 #include "engine/backend/cpu/kernels.hpp"
 #include "strata/core/checked.hpp"
 
@@ -37,16 +38,17 @@ Layout layout_of(ElementType type) {
         case ElementType::iq3_s:
         case ElementType::mxfp4:
         case ElementType::nvfp4:
-            return Layout::stored_blocks;
+            return Layout::lanes_codes;
     }
-    return Layout::stored_blocks;
+    return Layout::lanes_codes;
 }
 
 std::size_t round_to_line(std::size_t bytes) {
     return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
 }
 
-std::size_t tile_bytes_of(Layout layout, std::size_t cols, std::size_t stored_row_bytes) {
+std::size_t tile_bytes_of(ElementType type, std::size_t cols) {
+    const Layout layout = layout_of(type);
     const std::size_t blocks = cols / static_cast<std::size_t>(kQ8Block);
     switch (layout) {
         case Layout::lanes_f32:
@@ -56,8 +58,8 @@ std::size_t tile_bytes_of(Layout layout, std::size_t cols, std::size_t stored_ro
             return round_to_line(cols * kLanesOfTile * sizeof(std::uint16_t));
         case Layout::lanes_q8:
             return round_to_line(blocks * (kBlockCodes + kLanesOfTile * sizeof(std::uint16_t)));
-        case Layout::stored_blocks:
-            return stored_row_bytes;
+        case Layout::lanes_codes:
+            return round_to_line(code_layout(type).tile_bytes(static_cast<std::int64_t>(cols)));
     }
     return 0;
 }
@@ -89,10 +91,6 @@ void pack_expert(const StoredTensor& stored, const PackedWeight& weight, std::si
                  const std::byte* from, std::byte* to) {
     const auto cols = static_cast<std::size_t>(stored.cols);
     const auto rows = static_cast<std::size_t>(stored.rows);
-    if (weight.layout == Layout::stored_blocks) {
-        std::memcpy(to, from, rows * row_bytes);
-        return;
-    }
     for (std::size_t row = 0; row < rows; ++row) {
         const std::byte* source = from + row * row_bytes;
         std::byte* tile = to + row / kLanesOfTile * weight.tile_bytes;
@@ -101,6 +99,8 @@ void pack_expert(const StoredTensor& stored, const PackedWeight& weight, std::si
             interleave_row<float>(source, cols, lane, tile);
         } else if (weight.layout == Layout::lanes_q8) {
             interleave_q8_row(source, cols, lane, tile);
+        } else if (weight.layout == Layout::lanes_codes) {
+            pack_code_row(stored.type, source, stored.cols, static_cast<std::int64_t>(lane), tile);
         } else {
             interleave_row<std::uint16_t>(source, cols, lane, tile);
         }
@@ -144,11 +144,9 @@ Result<Sizes> sizes_of(const StoredTensor& stored) {
     // Interleaving pads rows to whole tiles: at most 16 times the stored bytes, checked again here.
     const auto padded = checked_mul(*all, kLanesOfTile * 2);
     if (!padded) return refuse("weight " + shape_text(stored) + ": too large");
-    const Layout layout = layout_of(stored.type);
-    sizes.tile_bytes = tile_bytes_of(layout, cols, sizes.row_bytes);
-    const std::size_t pieces =
-        layout == Layout::stored_blocks ? rows : (rows + kLanesOfTile - 1) / kLanesOfTile;
-    const auto expert = checked_mul(sizes.tile_bytes, pieces);
+    sizes.tile_bytes = tile_bytes_of(stored.type, cols);
+    const std::size_t tiles = (rows + kLanesOfTile - 1) / kLanesOfTile;
+    const auto expert = checked_mul(sizes.tile_bytes, tiles);
     const auto total = expert ? checked_mul(*expert, experts) : std::nullopt;
     if (!total) return refuse("weight " + shape_text(stored) + ": too large");
     sizes.expert_bytes = *expert;
@@ -165,13 +163,15 @@ std::uint16_t word_at(const std::byte* from) {
 void decode_lane_q8(const std::byte* tile, std::size_t cols, std::size_t lane, float* out) {
     const std::size_t blocks = cols / static_cast<std::size_t>(kQ8Block);
     const std::byte* scales = tile + blocks * kBlockCodes;
-    for (std::size_t k = 0; k < cols; ++k) {
-        const std::size_t b = k / static_cast<std::size_t>(kQ8Block);
-        const std::size_t group = k % static_cast<std::size_t>(kQ8Block) / kGroupCodes;
-        const auto code = std::to_integer<int>(
-            tile[b * kBlockCodes + (group * kLanesOfTile + lane) * kGroupCodes + k % kGroupCodes]);
+    for (std::size_t b = 0; b < blocks; ++b) {
         const float scale = f16_to_f32(word_at(scales + (b * kLanesOfTile + lane) * 2));
-        out[k] = scale * static_cast<float>(code - static_cast<int>(kCodeBias));
+        const std::byte* codes = tile + b * kBlockCodes + lane * kGroupCodes;
+        for (std::size_t k = 0; k < static_cast<std::size_t>(kQ8Block); ++k) {
+            const std::size_t group = k / kGroupCodes;
+            const auto code =
+                std::to_integer<int>(codes[group * kLanesOfTile * kGroupCodes + k % kGroupCodes]);
+            *out++ = scale * static_cast<float>(code - static_cast<int>(kCodeBias));
+        }
     }
 }
 
@@ -229,8 +229,8 @@ void decode_row(const PackedWeight& weight, std::int64_t row, float* out) {
         case Layout::lanes_q8:
             decode_lane_q8(tile, cols, lane, out);
             break;
-        case Layout::stored_blocks:
-            decode_blocks(weight.type, weight.memory.get() + index * weight.tile_bytes, cols, out);
+        case Layout::lanes_codes:
+            decode_code_lane(weight.type, tile, weight.cols, static_cast<std::int64_t>(lane), out);
             break;
     }
     if (weight.scale != 1.0F) {

@@ -34,13 +34,13 @@
 
 namespace strata {
 
-enum class Layout : std::uint8_t { lanes_f32, lanes_f16, lanes_bf16, lanes_q8, stored_blocks };
+enum class Layout : std::uint8_t { lanes_f32, lanes_f16, lanes_bf16, lanes_q8, lanes_codes };
 
 class PackedWeight final : public Weight {
   public:
     Layout layout = Layout::lanes_f32;
     Isa isa = Isa::scalar;
-    std::size_t tile_bytes = 0;  // of one tile; for stored_blocks, of one row
+    std::size_t tile_bytes = 0;
     std::size_t expert_bytes = 0;
     AlignedBytes memory;
 

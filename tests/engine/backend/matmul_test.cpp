@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "engine/backend/cpu/code_tile.hpp"
+#include "engine/backend/cpu/code_lanes.hpp"
 #include "engine/backend/cpu/kernels.hpp"
 #include "engine/backend/cpu/quantise_rows.hpp"
 #include "tests/engine/backend/matmul_cases.hpp"
@@ -170,38 +170,90 @@ TEST_CASE("matmul rounds activations alike on every instruction set") {
     }
 }
 
-TEST_CASE("codes and scales of a tile are the stored values") {
+// Value of element (row, k) of a tile whose blocks were taken apart.
+struct TileValue {
+    double value;
+    double size;
+};
+TileValue tile_value(const std::vector<CodeBlock>& blocks, const CodeLayout& layout,
+                     std::int64_t row, std::int64_t k) {
+    const CodeBlock& block = blocks[static_cast<std::size_t>(k / 32)];
+    const int code =
+        static_cast<int>(block.codes[(k % 32 / 4 * kTileRows + row) * 4 + k % 4]) - 128;
+    const bool second = layout.half_scales && k % 32 >= 16;
+    const double product = code * static_cast<double>(block.scales[(second ? 16 : 0) + row]);
+    const double minimum = layout.minimums ? static_cast<double>(block.minimums[row]) : 0.0;
+    return {product - minimum, std::fabs(product) + std::fabs(minimum)};
+}
+
+TEST_CASE("codes and scales of a tile are the stored values on every instruction set") {
     for (const ElementType type : kAllTypes) {
-        if (is_float(type)) continue;
-        const auto block = static_cast<std::int64_t>(block_shape(type).elements);
-        const std::int64_t cols = 3 * block;
+        if (is_float(type) || type == ElementType::q8_0) continue;
+        const std::int64_t cols = 3 * std::max<std::int64_t>(block_shape(type).elements, 64);
         constexpr std::int64_t kRows = 13;
         const auto stored = make_stored(type, cols, kRows, 1, 31U);
-        AlignedBytes memory(code_tile_bytes(cols));
-        std::memset(memory.get(), 0x55, memory.bytes());
-        const CodeTile tile = place_code_tile(type, cols, memory.get());
-        decode_code_tile(type, stored->bytes.data(), stored->bytes.size() / kRows, kRows, cols,
-                         tile);
-        std::int64_t wrong = 0;
-        for (std::int64_t row = 0; row < kTileRows; ++row) {
-            for (std::int64_t k = 0; k < cols; ++k) {
-                const int code =
-                    static_cast<int>(tile.codes[(k / 4 * kTileRows + row) * 4 + k % 4]) - 128;
-                double value =
-                    code * static_cast<double>(tile.scales[k / tile.group * kTileRows + row]);
-                double size = std::fabs(value);
-                if (tile.mins != nullptr) {
-                    const double min = tile.mins[k / 32 * kTileRows + row];
-                    value -= min;
-                    size += std::fabs(min);
-                }
-                const double expected =
-                    row < kRows ? stored->values[static_cast<std::size_t>(row * cols + k)] : 0.0;
-                if (!(std::fabs(value - expected) <= 2e-7 * size)) ++wrong;
+        const CodeLayout layout = code_layout(type);
+        for (const Isa isa : available_isas()) {
+            const auto weight = pack(*stored, isa);
+            std::vector<CodeBlock> blocks(static_cast<std::size_t>(cols / 32));
+            for (std::size_t b = 0; b < blocks.size(); ++b) {
+                const auto in_group = static_cast<std::size_t>(layout.blocks);
+                kernels(isa).unpack_of(type)(
+                    weight->expert_start(0) + b / in_group * layout.group_bytes(),
+                    static_cast<std::int64_t>(b % in_group), blocks[b]);
             }
+            std::int64_t wrong = 0;
+            for (std::int64_t row = 0; row < kRows; ++row) {
+                for (std::int64_t k = 0; k < cols; ++k) {
+                    const TileValue got = tile_value(blocks, layout, row, k);
+                    const double expected =
+                        stored->values[static_cast<std::size_t>(row * cols + k)];
+                    if (!(std::fabs(got.value - expected) <= 2e-7 * got.size)) ++wrong;
+                }
+            }
+            INFO(element_type_name(type) << " on " << isa_name(isa));
+            CHECK(wrong == 0);
         }
-        INFO(element_type_name(type));
-        CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("every scale byte of the four bit floats is taken apart alike") {
+    for (const ElementType type : {ElementType::mxfp4, ElementType::nvfp4}) {
+        const BlockShape shape = block_shape(type);
+        const auto elements = static_cast<std::int64_t>(shape.elements);
+        auto stored = make_stored(type, elements, 256, 1, 37U);
+        for (std::size_t row = 0; row < 256; ++row) {
+            stored->bytes[row * shape.bytes] = static_cast<std::byte>(row);
+        }
+        decode_blocks(type, stored->bytes.data(), stored->values.size(), stored->values.data());
+        for (const Isa isa : available_isas()) {
+            const auto weight = pack(*stored, isa);
+            std::int64_t wrong = 0;
+            for (std::int64_t row = 0; row < 256; ++row) {
+                std::vector<CodeBlock> blocks(1);
+                kernels(isa).unpack_of(type)(
+                    weight->expert_start(0) +
+                        static_cast<std::size_t>(row / kTileRows) * weight->tile_bytes,
+                    0, blocks[0]);
+                for (std::int64_t k = 0; k < 16; ++k) {
+                    const TileValue got = tile_value(blocks, code_layout(type), row % kTileRows, k);
+                    const float expected =
+                        stored->values[static_cast<std::size_t>(row * elements + k)];
+                    if (static_cast<float>(got.value) != expected) ++wrong;
+                }
+            }
+            INFO(element_type_name(type) << " on " << isa_name(isa));
+            CHECK(wrong == 0);
+        }
+    }
+}
+
+TEST_CASE("a packed weight takes about as many bytes as the file") {
+    for (const ElementType type : kAllTypes) {
+        const auto stored = make_stored(type, 1024, 64, 1, 29U);
+        const auto weight = pack(*stored, Isa::scalar);
+        CHECK(static_cast<double>(weight->memory.bytes()) <=
+              1.04 * static_cast<double>(stored->bytes.size()));
     }
 }
 
