@@ -289,9 +289,18 @@ void EngineSupervisor::stop_writing(RequestId id) {
     desk_.stop_writing(id);
 }
 
+std::optional<std::chrono::seconds> EngineSupervisor::time_left() const {
+    const TimePoint now = time_.now();
+    if (next_start_) {
+        return whole_seconds(std::chrono::duration_cast<Milliseconds>(*next_start_ - now));
+    }
+    if (state_ != EngineState::loading || !now_.load_began) return std::nullopt;
+    const auto elapsed = std::chrono::duration_cast<Milliseconds>(now - *now_.load_began);
+    return load_time_left(elapsed, now_.load_done, now_.load_total);
+}
+
 std::chrono::seconds EngineSupervisor::retry_after() const {
-    if (!next_start_) return kRetryAfterMin;
-    return whole_seconds(std::chrono::duration_cast<Milliseconds>(*next_start_ - time_.now()));
+    return std::max(time_left().value_or(kRetryAfterMin), kRetryAfterMin);
 }
 
 void EngineSupervisor::set_desk_deadline() {
@@ -325,15 +334,10 @@ EngineView EngineSupervisor::view() const {
         }
         if (now_.ready_at) view.load_progress = 1.0;
     }
+    view.eta = time_left();
     if (state_ == EngineState::ready) {
         view.info = now_.info;
         view.max_context = now_.max_context;
-    } else if (state_ == EngineState::loading && now_.load_began) {
-        const auto elapsed =
-            std::chrono::duration_cast<Milliseconds>(time_.now() - *now_.load_began);
-        view.eta = load_time_left(elapsed, now_.load_done, now_.load_total);
-    } else if (next_start_) {
-        view.eta = retry_after();
     }
     return view;
 }

@@ -152,6 +152,8 @@ class EngineSupervisor : public EngineClient {
     void look();
     void forgive(Milliseconds late);
     void set_desk_deadline();
+    // Of the load or until the next start, as far as that is known.
+    std::optional<std::chrono::seconds> time_left() const;
     std::chrono::seconds retry_after() const;
 
     SupervisorConfig config_;

@@ -161,6 +161,20 @@ TEST_CASE("row C6 a stall of this server is not held against the engine") {
     CHECK(sim.state() == EngineState::ready);
 }
 
+TEST_CASE("a request that waits too long for a load is told when to come again") {
+    Simulation sim;
+    sim.supervisor.start();
+    sim.time.settle();
+    sim.launcher.last().say("LOAD 0 1000");
+    const auto request = sim.submit();
+    sim.time.advance(seconds(20));
+    sim.launcher.last().say("LOAD 200 1000");
+    sim.time.advance(seconds(10));
+    REQUIRE(request->failure);
+    CHECK(request->failure->kind == FailureKind::start_timeout);
+    CHECK(request->failure->retry_after == seconds(120));
+}
+
 TEST_CASE("a load without progress is ended and a slow load is not") {
     Simulation sim;
     sim.supervisor.start();

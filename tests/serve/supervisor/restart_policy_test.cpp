@@ -1,6 +1,10 @@
 // The pure policies: when to start again, who is alive, what is told about an end.
 #include "serve/supervisor/restart_policy.hpp"
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include <catch2/catch.hpp>
 
 #include "serve/supervisor/liveness.hpp"
@@ -117,4 +121,18 @@ TEST_CASE("the time left of a load follows from its average speed") {
     CHECK(load_time_left(seconds(10), 150, 100) == seconds(0));
     CHECK_FALSE(load_time_left(seconds(10), 0, 100));
     CHECK_FALSE(load_time_left(seconds(0), 5, 100));
+}
+
+TEST_CASE("row C15 no deadline of this room reads the wall clock") {
+    int files = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(STRATA_SOURCE_DIR "/serve/supervisor")) {
+        std::ostringstream text;
+        text << std::ifstream(entry.path()).rdbuf();
+        INFO(entry.path().string());
+        CHECK(text.str().find("system_clock") == std::string::npos);
+        CHECK(text.str().find("CLOCK_REALTIME") == std::string::npos);
+        ++files;
+    }
+    CHECK(files > 20);
 }

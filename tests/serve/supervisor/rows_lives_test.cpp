@@ -88,6 +88,21 @@ TEST_CASE("an engine that is slow but alive is not ended in real time") {
     CHECK(harness.finish() == "");
 }
 
+TEST_CASE("row C6 an engine is not blamed for answers that this server did not read") {
+    SupervisorConfig config = quick_config({"ready", "serve"});
+    config.liveness = short_limits();
+    Harness harness(config);
+    REQUIRE(harness.run_until_ready());
+    harness.run_for(milliseconds(300));
+    std::this_thread::sleep_for(seconds(3));
+    harness.run_for(milliseconds(500));
+    CHECK(harness.supervisor->view().epoch == 1);
+    const auto request = harness.submit(2);
+    REQUIRE(harness.run_until([&] { return request->ended(); }));
+    CHECK(request->done);
+    CHECK(harness.finish() == "");
+}
+
 TEST_CASE("a kill after any token gives exactly one failure and the next request an answer",
           "[C10]") {
     for (int k = 0; k <= 6; ++k) {
