@@ -76,7 +76,10 @@ ServerProcess::ServerProcess(const ServerOptions& options) {
         ::execv(argv[0], argv.data());
         ::_exit(127);
     }
-    eventually([&] { return (port_ = port_in(this->log())) != 0; });
+    eventually([&] {
+        port_ = port_in(this->log());
+        return port_ != 0 || has_ended();
+    });
     if (options.wait_until_ready && port_ != 0) wait_ready();
 }
 
@@ -87,6 +90,12 @@ ServerProcess::~ServerProcess() {
     }
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
+}
+
+bool ServerProcess::has_ended() const {
+    siginfo_t facts{};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &facts, WEXITED | WNOHANG | WNOWAIT);
+    return facts.si_pid == pid_;
 }
 
 std::string ServerProcess::log() const {

@@ -40,6 +40,7 @@ class ServerProcess {
     void signal(int number) const;
 
   private:
+    bool has_ended() const;  // not yet waited for
     std::string folder_;
     pid_t pid_ = -1;
     std::uint16_t port_ = 0;

@@ -6,27 +6,41 @@
 //
 // --do        one statement of the script; several make a script line by line
 // --starts    a file that gets one byte per start; `on N` and `from N` look at its size
-// names of the generic mode: --context, --vocab, --load-ms, --load-mib, --tokens-per-second,
-//             --prompt-per-second, --prompt-chunk, --answer-tokens, --eos, --answer
-//             canary|echo|ids:1,2
+// names of the generic mode:
+//   --context --vocab --load-ms --load-mib --eos
+//   --tokens-per-second --prompt-per-second   pace of writing and reading; 0 = at once
+//   --prompt-chunk      tokens between two PP lines
+//   --answer-tokens     the answer ends there with finish stop; else at max_new with length
+//   --answer            canary (id * 1000 + k), echo (the prompt), or ids:1,2,3 in turn
 //
 // Generic mode = the script "load <load-ms>", "ready", "serve". It keeps the live conversation: a
 // prompt that continues it is reused (RESUME, DONE 8), every other one is a switch.
 //
 // A script is one statement a line; '#' begins a comment line. $ID is the id of the last GEN taken,
 // $ID1..$ID9 those of the first nine, $START the number of this start.
-//   load [MS]            LOAD lines spread over MS       ready            INFO and READY
-//   serve [N]            answer N commands (else all)    await [VERB]     take commands until VERB
-//   came tokens [N [ID]]      N canary T lines                done [FINISH [ID]]   a DONE line line
-//   TEXT            one line on stdout              raw TEXT         bytes; \n \r \\ \xHH err TEXT
-//   one line on stderr              pings on|off     answer PING or not sleep MS             waits
-//   and answers PING          hang MS          waits, reads nothing spin MS              burns CPU,
-//   reads nothing        exit CODE        leaves at once die SIGNAL           ends by a signal, no
-//   core       ignore WORD...   signals; eof, quit, stop flood STREAM BYTES   whole lines of
-//   foreign text     endless BYTES    stdout without a LF close STREAM...      stdin, stdout,
-//   stderr           grandchild MS [escape]   holds the streams fds                  open
-//   descriptors to stderr      status NAME...   lines of /proc/self/status repeat [N] ... end   on
-//   N ... end   from N ... end   (Nth start; Nth start and later)
+//   load [MS]               LOAD lines spread over MS
+//   ready                   INFO and READY
+//   serve [N]               answer N commands, without N all that come
+//   await [VERB]            take commands until VERB (GEN) came
+//   tokens [N [ID]]         N canary T lines
+//   done [FINISH [ID]]      a DONE line
+//   line TEXT               one line on stdout
+//   raw TEXT                bytes on stdout; knows \n \r \\ \xHH
+//   err TEXT                one line on stderr
+//   flood STREAM BYTES      whole lines of foreign text on stdout or stderr
+//   endless BYTES           that many bytes on stdout without an LF
+//   sleep MS                waits, answers PING meanwhile
+//   hang MS                 waits and reads nothing
+//   spin MS                 burns CPU and reads nothing
+//   pings on|off            whether PING is answered from now on
+//   ignore WORD...          signals by name or number; eof, quit, stop
+//   close STREAM...         stdin, stdout, stderr
+//   grandchild MS [escape]  a process that holds the streams, in a session of its own with escape
+//   fds                     the open descriptors, to stderr
+//   status NAME...          lines of /proc/self/status, to stderr
+//   exit CODE               leaves at once
+//   die SIGNAL              ends by that signal, without a core
+//   repeat [N] ... end      on N ... end (the Nth start)      from N ... end (it and later ones)
 // When a script is over the engine serves as in the generic mode; `exit` ends it before.
 #include <cstdlib>
 #include <fstream>
