@@ -186,7 +186,7 @@ Object get_attribute(Meter& meter, const Object& object, const std::string& name
 Object get_item(Meter& meter, const Object& object, const Object& key) {
     if (!defined(meter, object)) return {};
     if (const Dict* dict = object.dict(); dict != nullptr && hashable(meter, key)) {
-        if (const Text* text = key.text()) meter.step_bytes(text->size());
+        if (const Text* text = key.text()) meter.step_copy(text->size());
         if (const Object* value = dict->find(meter, key)) return *value;
     }
     if (const List* list = object.list(); list != nullptr && is_indexed(*list)) {

@@ -131,7 +131,7 @@ bool equal(Meter& meter, const Object& a, const Object& b) {
     if (a.held().index() != b.held().index()) return false;
     if (a.undefined() || a.none()) return true;
     if (const Text* text = a.text()) {
-        meter.step_bytes(text->size());
+        meter.step_copy(text->size());
         return text->bytes() == b.text()->bytes();
     }
     if (const List* list = a.list()) return equal_lists(meter, *list, *b.list());
@@ -152,7 +152,7 @@ std::optional<int> order(Meter& meter, const Object& a, const Object& b) {
         const double y = real_of(b);
         return std::isnan(x) || std::isnan(y) ? kUnordered : sign(x, y);
     }
-    if (a.text() && b.text()) meter.step_bytes(a.text()->size());
+    if (a.text() && b.text()) meter.step_copy(a.text()->size());
     if (a.text() && b.text()) return sign(a.text()->bytes(), b.text()->bytes());
     const List* left = a.list();
     const List* right = b.list();

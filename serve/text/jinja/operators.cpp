@@ -190,6 +190,8 @@ Object repeated(Meter& meter, const Object& sequence, std::int64_t times) {
 }  // namespace
 
 Object apply_binary(Meter& meter, BinaryOp op, const Object& a, const Object& b) {
+    // A pattern takes an undefined value as it takes any other.
+    if (op == BinaryOp::modulo && a.text()) return format_percent(meter, *a.text(), b);
     if (!defined(meter, a) || !defined(meter, b)) return {};
     if (is_integral(a) && is_integral(b))
         return on_integers(meter, op, integer_of(a), integer_of(b));
@@ -220,7 +222,7 @@ bool contains(Meter& meter, const Object& container, const Object& item) {
             unsupported(meter, "in", item, container);
             return false;
         }
-        meter.step_search(text->size(), part->size());
+        if (!meter.step_search(text->size(), part->size())) return false;
         return text->bytes().find(part->bytes()) != std::string_view::npos;
     }
     if (const Dict* dict = container.dict())

@@ -31,7 +31,8 @@ std::string escaped_repr(char32_t code) {
 // Walks the characters of a text; `change` gives what a character is written as, or nothing for
 // itself. Unchanged stretches are copied whole.
 template <class Change>
-void print_changed(TextBuilder& out, const Text& text, Change change) {
+void print_changed(TextBuilder& out, Meter& meter, const Text& text, Change change) {
+    if (!meter.step_bytes(text.size())) return;
     std::size_t copied = 0;
     for (std::size_t at = 0; at < text.size();) {
         const Utf8Step step = utf8_step(text.bytes(), at);
@@ -47,22 +48,22 @@ void print_changed(TextBuilder& out, const Text& text, Change change) {
     out.append(text, copied, text.size());
 }
 
-void print_text_repr(TextBuilder& out, const Text& text) {
+void print_text_repr(TextBuilder& out, Meter& meter, const Text& text) {
     const bool single = text.bytes().find('\'') != std::string_view::npos;
     const bool twice = text.bytes().find('"') != std::string_view::npos;
     const char32_t quote = single && !twice ? '"' : '\'';
     const std::string mark(1, static_cast<char>(quote));
     out.append(mark);
-    print_changed(out, text, [quote](char32_t code) {
+    print_changed(out, meter, text, [quote](char32_t code) {
         if (code == quote || code == '\\') return std::string("\\") + static_cast<char>(code);
         return is_printable(code) ? std::string() : escaped_repr(code);
     });
     out.append(mark);
 }
 
-void print_json_text(TextBuilder& out, const Text& text, bool ensure_ascii) {
+void print_json_text(TextBuilder& out, Meter& meter, const Text& text, bool ensure_ascii) {
     out.append("\"");
-    print_changed(out, text, [ensure_ascii](char32_t code) -> std::string {
+    print_changed(out, meter, text, [ensure_ascii](char32_t code) -> std::string {
         switch (code) {
             case '"':
                 return "\\\"";
@@ -195,7 +196,7 @@ void print_json_dict(TextBuilder& out, Meter& meter, const Dict& dict, const Jso
         if (!first) out.append(style.item_separator);
         first = false;
         append_break(out, style, level + 1);
-        print_json_text(out, *json_key(meter, entry->first), style.ensure_ascii);
+        print_json_text(out, meter, *json_key(meter, entry->first), style.ensure_ascii);
         out.append(style.key_separator);
         print_json(out, meter, entry->second, style, level + 1);
     }
@@ -250,7 +251,7 @@ TextPtr to_text(Meter& meter, const Object& object) {
 
 void print_repr(TextBuilder& out, Meter& meter, const Object& object) {
     if (print_scalar(out, object)) return;
-    if (const Text* text = object.text()) return print_text_repr(out, *text);
+    if (const Text* text = object.text()) return print_text_repr(out, meter, *text);
     if (const List* list = object.list()) return print_list(out, meter, *list);
     if (const Dict* dict = object.dict()) return print_dict(out, meter, *dict);
     if (object.undefined()) return out.append("Undefined");
@@ -266,7 +267,8 @@ void print_json(TextBuilder& out, Meter& meter, const Object& object, const Json
         if (std::isinf(*real)) return out.append(*real > 0 ? "Infinity" : "-Infinity");
     }
     if (print_scalar(out, object)) return;
-    if (const Text* text = object.text()) return print_json_text(out, *text, style.ensure_ascii);
+    if (const Text* text = object.text())
+        return print_json_text(out, meter, *text, style.ensure_ascii);
     if (const Dict* dict = object.dict()) return print_json_dict(out, meter, *dict, style, level);
     const List* list = object.list();
     const bool array =

@@ -32,7 +32,8 @@ class PercentFormat {
             if (at_ < bytes.size()) place();
         }
         const std::size_t given = tuple_ != nullptr ? tuple_->size() : 1;
-        const bool mapping = tuple_ == nullptr && (values_.dict() || values_.list() || values_.undefined());
+        const bool mapping =
+            tuple_ == nullptr && (values_.dict() || values_.list() || values_.undefined());
         if (used_ < given && !mapping) meter_.fail("not all arguments are used by the pattern");
         return out_.finish();
     }

@@ -64,7 +64,7 @@ Object parted(Meter& meter, const Object& input, const Bound& arguments, bool fr
     const TextPtr separator = needed_text(meter, arguments[0]);
     if (separator->size() == 0) meter.fail("the separator of partition is empty");
     if (meter.halted()) return {};
-    meter.step_search(text.size(), separator->size());
+    if (!meter.step_search(text.size(), separator->size())) return {};
     const std::size_t at =
         from_right ? text.bytes().rfind(separator->bytes()) : text.bytes().find(separator->bytes());
     const bool found = at != std::string_view::npos;

@@ -67,21 +67,29 @@ std::vector<Span> split_blanks_from_right(const Text& text, std::int64_t cuts_ma
     return out;
 }
 
+// Every character as `change` writes it, under its own mark.
 template <class Change>
 TextPtr changed(Meter& meter, const Text& text, Change change) {
     TextBuilder out(meter);
     const std::string_view bytes = text.bytes();
-    for (std::size_t at = 0; at < bytes.size() && !meter.halted();) {
+    if (!meter.step_bytes(bytes.size())) return out.finish();
+    std::string run;  // characters of one mark
+    bool marked = false;
+    for (std::size_t at = 0; at < bytes.size();) {
         const Utf8Step step = utf8_step(bytes, at);
+        if (text.marked(at) != marked) {
+            out.append(run, marked);
+            run.clear();
+            marked = !marked;
+        }
         if (step.kind == Utf8Kind::valid) {
-            std::string to;
-            change(to, step.code, at);
-            out.append(to, text.marked(at));
+            change(run, step.code, at);
         } else {
-            out.append(text, at, at + step.bytes);
+            run += bytes.substr(at, step.bytes);
         }
         at += step.bytes;
     }
+    out.append(run, marked);
     return out.finish();
 }
 
@@ -98,7 +106,7 @@ void append_lower(std::string& to, const Text& text, char32_t code, std::size_t 
 }  // namespace
 
 Span strip(Meter& meter, const Text& text, Side side, const Text* characters) {
-    meter.step_search(text.size(), characters == nullptr ? 0 : characters->size());
+    if (!meter.step_search(text.size(), characters == nullptr ? 0 : characters->size())) return {};
     const std::string_view bytes = text.bytes();
     Span span{0, bytes.size()};
     while (side != Side::right && span.begin < span.end) {
@@ -117,7 +125,7 @@ Span strip(Meter& meter, const Text& text, Side side, const Text* characters) {
 
 std::vector<Span> split(Meter& meter, const Text& text, const Text* separator,
                         std::int64_t cuts_max, bool from_right) {
-    meter.step_search(text.size(), separator == nullptr ? 0 : separator->size());
+    if (!meter.step_search(text.size(), separator == nullptr ? 0 : separator->size())) return {};
     if (separator == nullptr)
         return from_right ? split_blanks_from_right(text, cuts_max) : split_blanks(text, cuts_max);
     const std::string_view bytes = text.bytes();
@@ -171,8 +179,8 @@ std::vector<Span> split_lines(const Text& text, bool keep_ends) {
 
 TextPtr replace(Meter& meter, const Text& text, const Text& from, const Text& to,
                 std::int64_t count) {
-    meter.step_search(text.size(), from.size());
     TextBuilder out(meter);
+    if (!meter.step_search(text.size(), from.size())) return out.finish();
     const std::string_view bytes = text.bytes();
     std::size_t copied = 0;
     std::int64_t done = 0;
