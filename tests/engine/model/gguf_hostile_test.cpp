@@ -232,7 +232,7 @@ TEST_CASE("a count that fits the file costs no more than its bytes and the allow
         CHECK(cost.bytes < kFileBytes + kAllowance);
         CHECK(cost.seconds < kSecondsMax);
     }
-    constexpr std::size_t kFitting = std::size_t{4} << 20;
+    constexpr std::size_t kFitting = std::size_t{3} << 20;
     const Bytes fitting =
         head(0, 1).string("k").u32(9).u32(0).u64(kFitting).append({Bytes(kFitting)}).bytes;
     CHECK(cost_of_parsing(fitting, true).bytes < kFitting + kAllowance);
