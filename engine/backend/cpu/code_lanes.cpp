@@ -91,16 +91,25 @@ void raw_codes(ElementType type, const std::byte* block, RawCodes& code) {
 // The 32 raw codes of one block.
 void place_codes(ElementType type, const std::uint8_t* code, std::size_t lane,
                  const CodeLayout& layout, std::byte* block) {
-    for (std::size_t k = 0; k < kBlock; ++k) {
-        const std::size_t group = k / 4;
-        const std::size_t byte = lane * 4 + k % 4;
-        const unsigned high = code[k] >> 4;
-        set_bits(block, group % 4 * kVector + byte, (code[k] & 15U) << (group / 4 * 4));
+    for (std::size_t k = 0; k < kBlock / 2; ++k) {
+        const unsigned both = (code[k] & 15U) | (code[k + kBlock / 2] & 15U) << 4;
+        block[k / 4 * kVector + lane * 4 + k % 4] = static_cast<std::byte>(both);
+    }
+    std::byte* high = block + layout.high_offset + lane * 4;
+    for (std::size_t i = 0; i < 4; ++i) {
         if (type == ElementType::q5_k) {
-            set_bits(block + layout.high_offset, byte, high << group);
+            unsigned bits = 0;
+            for (std::size_t g = 0; g < 8; ++g) bits |= (code[4 * g + i] >> 4 & 1U) << g;
+            high[i] = static_cast<std::byte>(bits);
         } else if (type == ElementType::q6_k) {
-            set_bits(block + layout.high_offset, group / 4 * kVector + byte,
-                     high << (2 * (group % 4)));
+            unsigned first = 0;
+            unsigned second = 0;
+            for (std::size_t g = 0; g < 4; ++g) {
+                first |= (code[4 * g + i] >> 4 & 3U) << (2 * g);
+                second |= (code[16 + 4 * g + i] >> 4 & 3U) << (2 * g);
+            }
+            high[i] = static_cast<std::byte>(first);
+            high[kVector + i] = static_cast<std::byte>(second);
         }
     }
 }

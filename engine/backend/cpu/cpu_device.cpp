@@ -30,7 +30,7 @@ class CpuDevice final : public Device {
     }
 
     Result<std::unique_ptr<Weight>> upload(const StoredTensor& stored) override {
-        return pack_weight(stored, isa_);
+        return pack_weight(stored, isa_, &pool_);
     }
 
     Result<Buffer> upload_values(const StoredTensor& stored) override {

@@ -17,6 +17,9 @@ constexpr std::size_t kQ8StoredBytes = 34;  // f16 scale, 32 codes (models.md C2
 constexpr std::size_t kGroupCodes = 4;      // codes of one row side by side: one lane of 32 bits
 constexpr std::size_t kCodeBias = 128;  // makes codes unsigned, as the integer dot product wants
 
+// Bytes that one thread packs at a time: enough to pay for handing them out.
+constexpr std::int64_t kPackPieceBytes = 1 << 18;
+
 constexpr std::size_t kLanesOfTile = static_cast<std::size_t>(kTileRows);
 constexpr std::size_t kBlockCodes = static_cast<std::size_t>(kQ8Block) * kLanesOfTile;
 
@@ -64,47 +67,83 @@ std::size_t tile_bytes_of(ElementType type, std::size_t cols) {
     return 0;
 }
 
-// One row of elements of Word into lane `lane` of a tile.
+// The stored rows of one tile.
+struct TileRows {
+    const std::byte* first = nullptr;
+    std::size_t row_bytes = 0;
+    std::size_t rows = 0;  // 1 to kTileRows
+    std::size_t cols = 0;
+
+    const std::byte* row(std::size_t lane) const { return first + lane * row_bytes; }
+};
+
 template <class Word>
-void interleave_row(const std::byte* row, std::size_t cols, std::size_t lane, std::byte* tile) {
-    for (std::size_t k = 0; k < cols; ++k) {
-        std::memcpy(tile + (k * kLanesOfTile + lane) * sizeof(Word), row + k * sizeof(Word),
-                    sizeof(Word));
+void interleave_words(const TileRows& from, std::byte* tile) {
+    for (std::size_t k = 0; k < from.cols; ++k) {
+        for (std::size_t lane = 0; lane < from.rows; ++lane) {
+            std::memcpy(tile + (k * kLanesOfTile + lane) * sizeof(Word),
+                        from.row(lane) + k * sizeof(Word), sizeof(Word));
+        }
     }
 }
 
-void interleave_q8_row(const std::byte* row, std::size_t cols, std::size_t lane, std::byte* tile) {
-    const std::size_t blocks = cols / static_cast<std::size_t>(kQ8Block);
+void interleave_q8(const TileRows& from, std::byte* tile) {
+    constexpr std::uint32_t kBiasOfFour = 0x80808080U;  // kCodeBias in each byte
+    const std::size_t blocks = from.cols / static_cast<std::size_t>(kQ8Block);
     std::byte* scales = tile + blocks * kBlockCodes;
     for (std::size_t b = 0; b < blocks; ++b) {
-        const std::byte* block = row + b * kQ8StoredBytes;
-        std::memcpy(scales + (b * kLanesOfTile + lane) * 2, block, 2);
-        for (std::size_t k = 0; k < static_cast<std::size_t>(kQ8Block); ++k) {
-            const std::size_t group = k / kGroupCodes;
-            tile[b * kBlockCodes + (group * kLanesOfTile + lane) * kGroupCodes + k % kGroupCodes] =
-                block[2 + k] ^ std::byte{kCodeBias};
+        for (std::size_t lane = 0; lane < from.rows; ++lane) {
+            const std::byte* block = from.row(lane) + b * kQ8StoredBytes;
+            std::memcpy(scales + (b * kLanesOfTile + lane) * 2, block, 2);
+            std::byte* codes = tile + b * kBlockCodes + lane * kGroupCodes;
+            for (std::size_t k = 0; k < static_cast<std::size_t>(kQ8Block); k += kGroupCodes) {
+                std::uint32_t four = 0;
+                std::memcpy(&four, block + 2 + k, sizeof four);
+                four ^= kBiasOfFour;
+                std::memcpy(codes + k * kLanesOfTile, &four, sizeof four);
+            }
         }
     }
 }
 
-void pack_expert(const StoredTensor& stored, const PackedWeight& weight, std::size_t row_bytes,
-                 const std::byte* from, std::byte* to) {
-    const auto cols = static_cast<std::size_t>(stored.cols);
-    const auto rows = static_cast<std::size_t>(stored.rows);
-    for (std::size_t row = 0; row < rows; ++row) {
-        const std::byte* source = from + row * row_bytes;
-        std::byte* tile = to + row / kLanesOfTile * weight.tile_bytes;
-        const std::size_t lane = row % kLanesOfTile;
-        if (weight.layout == Layout::lanes_f32) {
-            interleave_row<float>(source, cols, lane, tile);
-        } else if (weight.layout == Layout::lanes_q8) {
-            interleave_q8_row(source, cols, lane, tile);
-        } else if (weight.layout == Layout::lanes_codes) {
-            pack_code_row(stored.type, source, stored.cols, static_cast<std::int64_t>(lane), tile);
-        } else {
-            interleave_row<std::uint16_t>(source, cols, lane, tile);
-        }
+void pack_tile(const StoredTensor& stored, const PackedWeight& weight, const TileRows& from,
+               std::byte* tile) {
+    std::memset(tile, 0, weight.tile_bytes);
+    switch (weight.layout) {
+        case Layout::lanes_f32:
+            interleave_words<float>(from, tile);
+            return;
+        case Layout::lanes_f16:
+        case Layout::lanes_bf16:
+            interleave_words<std::uint16_t>(from, tile);
+            return;
+        case Layout::lanes_q8:
+            interleave_q8(from, tile);
+            return;
+        case Layout::lanes_codes:
+            for (std::size_t lane = 0; lane < from.rows; ++lane) {
+                pack_code_row(stored.type, from.row(lane), stored.cols,
+                              static_cast<std::int64_t>(lane), tile);
+            }
+            return;
     }
+}
+
+// Tile number `index` of all tiles of all experts.
+void pack_tile_number(const StoredTensor& stored, const PackedWeight& weight, std::size_t row_bytes,
+                      std::size_t index) {
+    const auto rows = static_cast<std::size_t>(stored.rows);
+    const auto tiles = static_cast<std::size_t>(weight.tiles());
+    const std::size_t expert = index / tiles;
+    const std::size_t first_row = index % tiles * kLanesOfTile;
+    TileRows from;
+    from.first = stored.bytes.data() + (expert * rows + first_row) * row_bytes;
+    from.row_bytes = row_bytes;
+    from.rows = std::min(kLanesOfTile, rows - first_row);
+    from.cols = static_cast<std::size_t>(stored.cols);
+    pack_tile(
+        stored, weight, from,
+        weight.memory.get() + expert * weight.expert_bytes + index % tiles * weight.tile_bytes);
 }
 
 struct Sizes {
@@ -177,7 +216,7 @@ void decode_lane_q8(const std::byte* tile, std::size_t cols, std::size_t lane, f
 
 }  // namespace
 
-Result<std::unique_ptr<Weight>> pack_weight(const StoredTensor& stored, Isa isa) {
+Result<std::unique_ptr<Weight>> pack_weight(const StoredTensor& stored, Isa isa, ThreadPool* pool) {
     const auto sizes = sizes_of(stored);
     if (!sizes) return sizes.failure();
     auto weight = std::make_unique<PackedWeight>();
@@ -189,17 +228,22 @@ Result<std::unique_ptr<Weight>> pack_weight(const StoredTensor& stored, Isa isa)
     weight->isa = isa;
     weight->tile_bytes = sizes->tile_bytes;
     weight->expert_bytes = sizes->expert_bytes;
-    weight->memory = AlignedBytes(sizes->total_bytes);
+    weight->memory = AlignedBytes(sizes->total_bytes, AlignedBytes::Contents::unset);
     if (!weight->memory) {
-        return refuse("weight " + shape_text(stored) + ": no memory for " +
-                      std::to_string(sizes->total_bytes) + " bytes");
+        return refuse_memory("weight " + shape_text(stored) + ": no memory for " +
+                             std::to_string(sizes->total_bytes) + " bytes");
     }
-    const std::size_t stored_expert_bytes =
-        sizes->row_bytes * static_cast<std::size_t>(stored.rows);
-    for (std::size_t expert = 0; expert < static_cast<std::size_t>(stored.experts); ++expert) {
-        pack_expert(stored, *weight, sizes->row_bytes,
-                    stored.bytes.data() + expert * stored_expert_bytes,
-                    weight->memory.get() + expert * sizes->expert_bytes);
+    const auto pack_tiles = [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t index = begin; index < end; ++index) {
+            pack_tile_number(stored, *weight, sizes->row_bytes, static_cast<std::size_t>(index));
+        }
+    };
+    const std::int64_t tiles = weight->tiles() * weight->experts;
+    if (pool == nullptr) {
+        pack_tiles(0, tiles, 0);
+    } else {
+        const auto tile_bytes = static_cast<std::int64_t>(weight->tile_bytes);
+        pool->parallel_for(tiles, kPackPieceBytes / tile_bytes, pack_tiles);
     }
     return std::unique_ptr<Weight>(std::move(weight));
 }

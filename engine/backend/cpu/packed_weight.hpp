@@ -29,6 +29,7 @@
 #include "engine/backend/cpu/aligned_bytes.hpp"
 #include "engine/backend/cpu/isa.hpp"
 #include "engine/backend/cpu/kernels.hpp"
+#include "engine/backend/cpu/thread_pool.hpp"
 #include "strata/backend/tensor.hpp"
 #include "strata/core/result.hpp"
 
@@ -51,8 +52,10 @@ class PackedWeight final : public Weight {
 };
 
 // Copies the tensor into its layout. Refuses shapes whose bytes do not match, cols that are not
-// whole blocks, and sizes that do not fit in memory.
-Result<std::unique_ptr<Weight>> pack_weight(const StoredTensor& stored, Isa isa);
+// whole blocks, and sizes that do not fit in memory. Tiles are shared among the threads of
+// `pool`, if any.
+Result<std::unique_ptr<Weight>> pack_weight(const StoredTensor& stored, Isa isa,
+                                            ThreadPool* pool = nullptr);
 
 // Row `row` of expert 0 as `cols` f32 values, exactly as stored (embedding look-up). Weight::scale
 // is applied. Precondition: 0 <= row < rows.

@@ -34,7 +34,7 @@ void pause_briefly() {
 constexpr int kPausesPerClockRead = 32;
 // The caller waits for pieces that are running. When they take longer than this many rounds, a
 // thread was probably put aside by the host and gets this core.
-constexpr int kRoundsBeforeYield = 20000;
+constexpr int kRoundsBeforeYield = 2000;
 
 }  // namespace
 
