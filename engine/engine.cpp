@@ -4,6 +4,7 @@
 #include "strata/engine.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,17 @@ constexpr std::int64_t kMeasuredTokens = 64;
 double ms_between(TimePoint from, TimePoint to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
 }
+
+// A request's place on the board while it runs.
+struct BoardPlace {
+    BoardPlace(StopBoard& on, std::uint64_t id) : board(on), flag(on.begin(id)) {}
+    ~BoardPlace() { board.end(); }
+    BoardPlace(const BoardPlace&) = delete;
+    BoardPlace& operator=(const BoardPlace&) = delete;
+
+    StopBoard& board;
+    StopBoard::Flag flag;
+};
 
 // One request while it runs.
 struct Run {
@@ -120,10 +132,17 @@ void OneConversationEngine::measure_chunks() {
 
 Result<Outcome, RequestRefusal> OneConversationEngine::generate(const GenerateRequest& request,
                                                                 EngineEvents& events) {
-    Run run{request, events, board_->begin(request.id), clock_(), {}, {}, {}};
-    auto result = tell(run);
-    board_->end();
-    return result;
+    const BoardPlace place(*board_, request.id);
+    Run run{request, events, place.flag, clock_(), {}, {}, {}};
+    try {
+        return tell(run);
+    } catch (const std::bad_alloc&) {
+        // Somewhere between two whole steps: what the session holds cannot be told any more.
+        session_->reset();
+        return Failure{RequestRefusal{RefusalCode::out_of_memory,
+                                      "no memory to answer a prompt of " +
+                                          std::to_string(request.prompt.size()) + " tokens"}};
+    }
 }
 
 Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
@@ -214,6 +233,7 @@ bool OneConversationEngine::read_chunk(Run& run, Position end) {
     const auto read = session_->read(std::span(run.request.prompt).subspan(first, count),
                                      wants_logits ? std::span(logits_) : std::span<float>{});
     if (!read) {
+        run.outcome.prompt_ms = ms_between(run.reading_began, clock_());
         end_with_error(run, read.error().text);
         return false;
     }

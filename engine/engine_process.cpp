@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -102,7 +103,7 @@ EngineLimits limits_of(const EngineOptions& options, const Runner& runner) {
     return limits;
 }
 
-ExitStatus refuse_start(const LoadFailure& failure) {
+ExitStatus leave_with(const LoadFailure& failure) {
     log_line("strata-engine: " + failure.text);
     return failure.status;
 }
@@ -127,36 +128,43 @@ ExitStatus run_engine_process(const EngineOptions& options, const ProcessPipes& 
     const InputPump pump(pipes.input, pipes.signals, options.parent_pid, std::move(calls));
 
     auto model = load_guarded(options, load, output);
-    if (!model) return refuse_start(model.error());
+    if (!model) return leave_with(model.error());
     const EngineLimits limits = limits_of(options, *model->runner);
     auto engine = make_engine(std::move(model->runner), limits, board);
     if (!engine) {
         const bool memory = engine.error().kind == RefusalKind::out_of_memory;
-        return refuse_start({memory ? ExitStatus::no_device_or_memory : ExitStatus::bad_option,
-                             engine.error().text});
+        return leave_with({memory ? ExitStatus::no_device_or_memory : ExitStatus::bad_option,
+                           engine.error().text});
     }
     loading = false;
-    LineLoop(**engine, inbox, *board, output, log_line).run();
+    try {
+        LineLoop(**engine, inbox, *board, output, log_line).run();
+    } catch (const std::exception& fault) {
+        const std::string text = std::string("the engine cannot go on: ") + fault.what();
+        const protocol::ErrLine last{protocol::ErrCode::internal, 0, true, text};
+        output.write(protocol::format(last) + "\n");
+        return leave_with({ExitStatus::fatal, text});
+    }
     return ExitStatus::ended;
 }
 
 int engine_main(int argc, const char* const* argv, const ModelLoader& load) {
     const auto output = claim_stdout();
-    if (!output) return static_cast<int>(refuse_start({ExitStatus::fatal, output.error().text}));
+    if (!output) return static_cast<int>(leave_with({ExitStatus::fatal, output.error().text}));
     const std::vector<std::string_view> arguments(argv + std::min(argc, 1), argv + argc);
     const auto options = parse_options(arguments, process_environment());
     if (!options) {
-        return static_cast<int>(refuse_start({ExitStatus::bad_option, options.error().text}));
+        return static_cast<int>(leave_with({ExitStatus::bad_option, options.error().text}));
     }
     if (options->show_help || options->show_version) {
         LineOutput(*output).write(options->show_help ? help_text() : version_text());
         return static_cast<int>(ExitStatus::ended);
     }
     if (!parent_is(options->parent_pid)) {
-        return static_cast<int>(refuse_start({ExitStatus::ended, "the parent is gone"}));
+        return static_cast<int>(leave_with({ExitStatus::ended, "the parent is gone"}));
     }
     const auto signals = claim_signals();
-    if (!signals) return static_cast<int>(refuse_start({ExitStatus::fatal, signals.error().text}));
+    if (!signals) return static_cast<int>(leave_with({ExitStatus::fatal, signals.error().text}));
     const std::string fault = "the model file changed while it was in use (SIGBUS)";
     const protocol::ErrLine last{protocol::ErrCode::internal, 0, true, fault};
     die_loudly_on_bus_error(*output, "strata-engine: " + fault + "\n",

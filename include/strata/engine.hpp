@@ -105,8 +105,9 @@ class Engine {
     // thread.
     virtual void cancel(std::optional<std::uint64_t> id) = 0;
 
-    // A refusal changes nothing; no event and no Outcome come with it. A request that cancel()
-    // reached ends with FinishReason::cancel, one whose forward pass failed with
+    // A refusal changes nothing; no event and no Outcome come with it. (One exception: memory that
+    // ends in the middle of a request refuses it late and loses the live conversation.) A request
+    // that cancel() reached ends with FinishReason::cancel, one whose forward pass failed with
     // FinishReason::error: then the live conversation is lost, and the next request starts from
     // nothing.
     virtual Result<Outcome, RequestRefusal> generate(const GenerateRequest& request,

@@ -188,6 +188,21 @@ TEST_CASE("memory that ends while writing ends the answer and keeps the conversa
     CHECK(continued.answer == fake_answer(kHybrid, next, 6));
 }
 
+TEST_CASE("memory that ends between two steps refuses the request and the next one starts anew") {
+    EngineStage stage(kHybrid);
+    const TokenIds prompt = long_prompt();
+    stage.on_event = [](const std::string& event) {
+        if (event == "read 128") throw std::bad_alloc();
+    };
+    const Told told = stage.run(prompt);
+    REQUIRE(told.refusal);
+    CHECK(told.refusal->code == RefusalCode::out_of_memory);
+    stage.on_event = nullptr;
+    const Told next = stage.run(prompt);
+    CHECK(next.outcome.plan.source == ResumeSource::cold);
+    CHECK(next.answer == fake_answer(kHybrid, prompt, 6));
+}
+
 TEST_CASE("pages that nothing needs any more go back when the engine is idle") {
     EngineStage stage(kAttention);
     (void)stage.run(long_prompt());
