@@ -17,6 +17,10 @@ void add(std::vector<std::string>& arguments, std::string name, std::string valu
 
 }  // namespace
 
+std::string_view server_version() {
+    return STRATA_VERSION;
+}
+
 ModelFacts model_facts(const gguf::Header& header, std::int64_t file_bytes) {
     ModelFacts facts;
     facts.file_bytes = file_bytes;
@@ -49,7 +53,7 @@ ApiSettings api_settings(const Config& config, const ModelFacts& facts, std::int
     settings.defaults.repeat_penalty = config.sampling.repeat_penalty;
     if (config.sampling.max_tokens > 0) settings.defaults.max_tokens = config.sampling.max_tokens;
     settings.template_date = config.template_date;
-    settings.version = std::string(kServerVersion);
+    settings.version = std::string(server_version());
     settings.created = now_unix;
     return settings;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protocol/gguf/gguf.hpp"
@@ -14,7 +15,7 @@
 
 namespace strata::serve {
 
-inline constexpr std::string_view kServerVersion = STRATA_VERSION;
+std::string_view server_version();
 
 ModelFacts model_facts(const gguf::Header& header, std::int64_t file_bytes);
 ApiSettings api_settings(const Config& config, const ModelFacts& facts, std::int64_t now_unix);

@@ -74,7 +74,7 @@ int run(int argc, char** argv) {
             print(help_text(configuration->help_word));
             return 0;
         case Action::version:
-            print("strata-serve " + std::string(kServerVersion) + "\n");
+            print("strata-serve " + std::string(server_version()) + "\n");
             return 0;
         case Action::show_config:
             print(show_configuration(*configuration));

@@ -42,10 +42,6 @@ std::function<double()> random_share() {
     };
 }
 
-bool listens_wide(const std::string& host) {
-    return host == "0.0.0.0" || host == "::";
-}
-
 }  // namespace
 
 RunningServer::RunningServer(const Config& config, const ModelFacts& facts, TextModel text,

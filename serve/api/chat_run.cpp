@@ -58,7 +58,7 @@ void ChatRun::start(std::string body) {
         const ApiResult<ChatRequest> request = self->dialect_.parse(body);
         ApiResult<PreparedChat> prepared =
             request ? prepare_chat(*request, self->places_.text, self->places_.settings,
-                                   self->n_ctx_, any_seed())
+                                   body.size(), self->n_ctx_, any_seed())
                     : ApiResult<PreparedChat>(request.failure());
         const boost::asio::any_io_executor io = self->places_.io;
         boost::asio::post(io, [self = std::move(self), prepared = std::move(prepared)]() mutable {

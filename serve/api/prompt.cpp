@@ -9,7 +9,10 @@ namespace strata::serve {
 
 namespace {
 
-constexpr std::size_t kOutputBytesPerToken = 4;  // a prompt longer than this cannot fit the context
+// What a template may write: as much as fits the context, and several times what the client sent,
+// so that a prompt which is merely too long is counted and refused with its number of tokens.
+constexpr std::size_t kOutputBytesPerToken = 4;
+constexpr std::size_t kOutputPerInput = 8;
 
 std::string_view role_word(Role role, bool knows_developer) {
     switch (role) {
@@ -176,10 +179,11 @@ protocol::GenCommand gen_command(const ChatRequest& request, const RequestDefaul
 }
 
 ApiResult<PreparedChat> prepare_chat(ChatRequest request, const TextModel& text,
-                                     const ApiSettings& settings, std::int64_t n_ctx,
-                                     std::uint64_t any_seed) {
+                                     const ApiSettings& settings, std::size_t body_bytes,
+                                     std::int64_t n_ctx, std::uint64_t any_seed) {
     TemplateLimits limits;
-    limits.output_bytes_max = static_cast<std::size_t>(n_ctx) * kOutputBytesPerToken;
+    limits.output_bytes_max =
+        static_cast<std::size_t>(n_ctx) * kOutputBytesPerToken + body_bytes * kOutputPerInput;
     limits.date = settings.template_date;
     const bool knows_developer = text.template_source().find("developer") != std::string::npos;
     Result<RenderedPrompt> rendered =

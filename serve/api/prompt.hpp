@@ -33,9 +33,10 @@ struct PreparedChat {
 };
 
 // Refuses a prompt that the template refuses (400) and one that does not fit n_ctx (both numbers).
+// `body_bytes`: what the client sent.
 ApiResult<PreparedChat> prepare_chat(ChatRequest request, const TextModel& text,
-                                     const ApiSettings& settings, std::int64_t n_ctx,
-                                     std::uint64_t any_seed);
+                                     const ApiSettings& settings, std::size_t body_bytes,
+                                     std::int64_t n_ctx, std::uint64_t any_seed);
 
 // The word of a level; "" for unset.
 std::string_view word(ThinkingLevel level);

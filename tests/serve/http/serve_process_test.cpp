@@ -1,0 +1,240 @@
+// strata-serve as a process, with the fake engine: what only shows between real processes.
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/process_epilogue.hpp"
+#include "tests/support/server_process.hpp"
+
+using namespace strata::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string kPath = "/v1/chat/completions";
+
+std::string chat(const std::string& fields) {
+    return R"({"messages":[{"role":"user","content":"hi"}])" + fields + "}";
+}
+
+const std::string kStream = R"(,"stream":true,"max_tokens":2000)";
+
+ServerOptions engine_with(std::vector<std::string> engine) {
+    ServerOptions options;
+    options.engine = std::move(engine);
+    return options;
+}
+
+ServerOptions slow_engine() {
+    return engine_with({"--tokens-per-second", "50"});
+}
+
+// A stream whose first token is here.
+void begin_stream(HttpClient& client) {
+    REQUIRE(client.send(post_request(kPath, chat(kStream))));
+    REQUIRE(client.head()->status == 200);
+    for (int i = 0; i < 3; ++i) REQUIRE(client.event());
+}
+
+std::string status_of(const ServerProcess& server) {
+    const auto response = get(server.port(), "/status");
+    return response ? response->body : "";
+}
+
+}  // namespace
+
+TEST_CASE("a chat is answered through the engine") {
+    ServerProcess server(engine_with({"--answer-tokens", "5"}));
+    const auto response = post(server.port(), kPath, chat(""));
+    REQUIRE(response);
+    CHECK(response->status == 200);
+    CHECK(response->body.find(R"("completion_tokens":5)") != std::string::npos);
+    CHECK(response->body.find(R"("finish_reason":"stop")") != std::string::npos);
+    CHECK(server.log_has(response->header("x-request-id")));
+}
+
+TEST_CASE("requests are answered one after the other") {
+    ServerProcess server(engine_with({"--tokens-per-second", "100", "--answer-tokens", "10"}));
+    std::vector<std::unique_ptr<HttpClient>> clients;
+    for (int i = 0; i < 8; ++i) {
+        clients.push_back(std::make_unique<HttpClient>(server.port()));
+        REQUIRE(clients.back()->send(post_request(kPath, chat(""))));
+    }
+    for (const auto& client : clients) {
+        const auto response = client->response();
+        REQUIRE(response);
+        CHECK(response->status == 200);
+        CHECK(response->body.find(R"("completion_tokens":10)") != std::string::npos);
+    }
+}
+
+TEST_CASE("a running request stops when its client leaves") {
+    ServerProcess server(slow_engine());
+    HttpClient client(server.port());
+    begin_stream(client);
+    CHECK(status_of(server).find("generating") != std::string::npos);
+    client.close();
+    CHECK(eventually(
+        [&] { return status_of(server).find(R"("state":"idle")") != std::string::npos; }, 500ms));
+    CHECK(server.log_has("the client left"));
+}
+
+TEST_CASE("a waiting request leaves the queue when its client leaves") {
+    ServerProcess server(slow_engine());
+    HttpClient running(server.port());
+    begin_stream(running);
+    HttpClient waiting(server.port());
+    REQUIRE(waiting.send(post_request(kPath, chat(kStream))));
+    REQUIRE(
+        eventually([&] { return status_of(server).find(R"("queued":1)") != std::string::npos; }));
+    waiting.close();
+    CHECK(eventually([&] { return status_of(server).find(R"("queued":0)") != std::string::npos; },
+                     500ms));
+    CHECK(running.event(1s));
+}
+
+TEST_CASE("one request over the queue is refused and the others stay") {
+    ServerOptions options = slow_engine();
+    options.server = {"--max-queue", "2"};
+    ServerProcess server(options);
+    HttpClient running(server.port());
+    begin_stream(running);
+    HttpClient first(server.port());
+    HttpClient second(server.port());
+    for (HttpClient* client : {&first, &second}) {
+        REQUIRE(client->send(post_request(kPath, chat(kStream))));
+        REQUIRE(client->head()->status == 200);
+    }
+    REQUIRE(
+        eventually([&] { return status_of(server).find(R"("queued":2)") != std::string::npos; }));
+    const auto refused = post(server.port(), kPath, chat(""));
+    REQUIRE(refused);
+    CHECK(refused->status == 429);
+    CHECK(refused->header("retry-after") == "5");
+    CHECK(running.event(1s));
+}
+
+TEST_CASE("an engine that is killed in mid answer costs that answer only") {
+    ServerProcess server(slow_engine());
+    HttpClient client(server.port());
+    begin_stream(client);
+    HttpClient waiting(server.port());
+    REQUIRE(waiting.send(post_request(kPath, chat(R"(,"max_tokens":3)"))));
+    REQUIRE(
+        eventually([&] { return status_of(server).find(R"("queued":1)") != std::string::npos; }));
+    const pid_t engine = server.engine_pid();
+    REQUIRE(engine > 0);
+    ::kill(engine, SIGKILL);
+    std::string last;
+    while (const auto event = client.event(3s)) last = *event;
+    CHECK(client.body_ended());
+    CHECK(last.find(R"({"error":{"message":)") != std::string::npos);
+    CHECK(last.find(R"("type":"server_error")") != std::string::npos);
+    const auto response = waiting.response();
+    REQUIRE(response);
+    CHECK(response->status == 200);
+    const auto next = post(server.port(), kPath, chat(R"(,"max_tokens":3)"));
+    REQUIRE(next);
+    CHECK(next->status == 200);
+    CHECK(get(server.port(), "/metrics")->body.find(R"("epoch":2)") != std::string::npos);
+}
+
+TEST_CASE("no engine outlives a server that is killed") {
+    ServerProcess server(slow_engine());
+    HttpClient client(server.port());
+    begin_stream(client);
+    const pid_t engine = server.engine_pid();
+    REQUIRE(engine > 0);
+    server.signal(SIGKILL);
+    CHECK(server.wait_exit(2s) == 128 + SIGKILL);
+    CHECK(eventually([&] { return !process_lives(engine); }, 2s));
+}
+
+TEST_CASE("an orderly end lets a short answer finish and leaves nothing") {
+    const ProcessEpilogue epilogue;
+    {
+        ServerProcess server(engine_with({"--tokens-per-second", "50", "--answer-tokens", "25"}));
+        HttpClient client(server.port());
+        begin_stream(client);
+        server.signal(SIGTERM);
+        std::string last;
+        while (const auto event = client.event(5s)) last = *event;
+        CHECK(last == "data: [DONE]");
+        CHECK(server.wait_exit() == 0);
+        CHECK_FALSE(HttpClient(server.port()).connected());
+    }
+    CHECK(epilogue.leftovers() == "");
+}
+
+TEST_CASE("a second signal ends the server at once") {
+    ServerProcess server(slow_engine());
+    HttpClient client(server.port());
+    begin_stream(client);
+    const pid_t engine = server.engine_pid();
+    server.signal(SIGINT);
+    REQUIRE(server.log_has("leaving"));
+    server.signal(SIGINT);
+    CHECK(server.wait_exit(2s) == 130);
+    CHECK_FALSE(process_lives(engine));
+}
+
+TEST_CASE("a load is told as it goes and ends in the addresses") {
+    ServerOptions options;
+    options.engine = {"--load-ms", "1500"};
+    options.wait_until_ready = false;
+    ServerProcess server(options);
+    REQUIRE(server.port() != 0);
+    const auto health = get(server.port(), "/health");
+    REQUIRE(health);
+    CHECK(health->status == 503);
+    CHECK_FALSE(health->header("retry-after").empty());
+    CHECK(post(server.port(), kPath, chat(""))->status == 503);
+    REQUIRE(server.wait_ready());
+    const std::string address = "http://127.0.0.1:" + std::to_string(server.port());
+    CHECK(server.log_has("OpenAI base URL:    " + address + "/v1"));
+    CHECK(server.log_has("API key:            none is set"));
+}
+
+TEST_CASE("an engine that never starts is a 503 with its reason") {
+    ServerOptions options;
+    options.wait_until_ready = false;
+    options.engine = {"--do", "exit 3"};
+    ServerProcess server(options);
+    REQUIRE(server.port() != 0);
+    REQUIRE(eventually([&] {
+        const auto health = get(server.port(), "/health");
+        return health && health->body.find(R"("stage":"failed")") != std::string::npos;
+    }));
+    const auto refused = post(server.port(), kPath, chat(""));
+    REQUIRE(refused);
+    CHECK(refused->status == 503);
+    CHECK(refused->body.find("engine_failed") != std::string::npos);
+}
+
+TEST_CASE("a taken port is named with what to do") {
+    ServerProcess first(engine_with({}));
+    ServerOptions options;
+    options.server = {"--port", std::to_string(first.port())};
+    options.wait_until_ready = false;
+    ServerProcess second(options);
+    CHECK(second.wait_exit() == 1);
+    CHECK(second.log().find("is taken by another program; choose another with --port N") !=
+          std::string::npos);
+}
+
+TEST_CASE("a key is asked for and known in both headers") {
+    ServerOptions options;
+    options.server = {"--api-key", "a-long-secret"};
+    ServerProcess server(options);
+    CHECK(get(server.port(), "/v1/models")->status == 401);
+    CHECK(get(server.port(), "/health")->status == 200);
+    for (const char* header :
+         {"Authorization: Bearer a-long-secret\r\n", "x-api-key: a-long-secret\r\n"}) {
+        HttpClient client(server.port());
+        REQUIRE(client.send(get_request("/v1/models", header)));
+        CHECK(client.response()->status == 200);
+    }
+    CHECK(server.log().find("a-long-secret") == std::string::npos);
+}
