@@ -8,6 +8,10 @@
 namespace {
 
 constexpr float kNormEpsilon = 1.0e-6F;
+// Rows that are handled together in products with a lower triangle: of the zeros above the diagonal
+// only those within a block are computed.
+constexpr std::int64_t kBlock = 16;
+static_assert(strata::kDeltaChunk % kBlock == 0 && kBlock % kLanes == 0);
 
 // y = x / |x| * factor
 inline void normalise(const float* x, std::int64_t n, float factor, float* y) {
@@ -22,32 +26,68 @@ inline float exponential_of(float x) {
     return exponential(all(x))[0];
 }
 
-// With the state before the token S and f = e^g: d = beta (v - f S^T k); o = f S^T q + (k.q) d;
-// S <- f S + k d^T. S^T k and S^T q come from one pass over S.
+// One token, ready for the state: d = beta (v - f S^T k), o = f S^T q + (k.q) d, S <- f S + k d^T,
+// with f = e^g and S the state before. S^T k and S^T q come from one pass over S.
+struct DeltaToken {
+    const float* q;  // normalised
+    const float* k;
+    const float* v;
+    float* o;
+    float fade;
+    float beta;
+    float alike;  // k.q
+};
+
+// kVectors vectors of columns from `column` on; several of them keep the additions from waiting for
+// each other. Only a last, partial vector has fewer than kLanes columns.
+template <std::int64_t kVectors>
+inline void delta_columns(const strata::DeltaTask& task, const DeltaToken& token,
+                          std::int64_t column, std::int64_t count) {
+    float* state = task.state + column;
+    Lanes by_key[kVectors] = {};
+    Lanes by_query[kVectors] = {};
+    for (std::int64_t j = 0; j < task.key_dim; ++j) {
+        const float* s = state + j * task.value_dim;
+        for (std::int64_t v = 0; v < kVectors; ++v) {
+            const Lanes value = load_some(s + v * kLanes, count);
+            by_key[v] = fused(value, all(token.k[j]), by_key[v]);
+            by_query[v] = fused(value, all(token.q[j]), by_query[v]);
+        }
+    }
+    const Lanes fade = all(token.fade);
+    Lanes d[kVectors];
+    for (std::int64_t v = 0; v < kVectors; ++v) {
+        const Lanes wanted = load_some(token.v + column + v * kLanes, count);
+        d[v] = all(token.beta) * (wanted - fade * by_key[v]);
+        const Lanes o = fused(all(token.alike), d[v], fade * by_query[v]);
+        store_some(token.o + column + v * kLanes, o, count);
+    }
+    for (std::int64_t j = 0; j < task.key_dim; ++j) {
+        float* s = state + j * task.value_dim;
+        for (std::int64_t v = 0; v < kVectors; ++v) {
+            const Lanes value = fade * load_some(s + v * kLanes, count);
+            store_some(s + v * kLanes, fused(d[v], all(token.k[j]), value), count);
+        }
+    }
+}
+
 inline void delta_token(const strata::DeltaTask& task, std::int64_t t, float* q, float* k) {
     normalise(task.q + t * task.row_stride, task.key_dim, query_factor(task.key_dim), q);
     normalise(task.k + t * task.row_stride, task.key_dim, 1.0F, k);
-    const float* v = task.v + t * task.row_stride;
-    float* o = task.o + t * task.o_stride;
-    const Lanes fade = all(exponential_of(task.decay[t]));
-    const Lanes beta = all(task.beta[t]);
-    const Lanes alike = all(dot(k, q, task.key_dim));
-    for_lanes(task.value_dim, [&](std::int64_t i, std::int64_t count) {
-        float* column = task.state + i;
-        Lanes by_key{};
-        Lanes by_query{};
-        for (std::int64_t j = 0; j < task.key_dim; ++j) {
-            const Lanes s = load_some(column + j * task.value_dim, count);
-            by_key = fused(s, all(k[j]), by_key);
-            by_query = fused(s, all(q[j]), by_query);
-        }
-        const Lanes d = beta * (load_some(v + i, count) - fade * by_key);
-        store_some(o + i, fused(alike, d, fade * by_query), count);
-        for (std::int64_t j = 0; j < task.key_dim; ++j) {
-            float* s = column + j * task.value_dim;
-            store_some(s, fused(d, all(k[j]), fade * load_some(s, count)), count);
-        }
-    });
+    const DeltaToken token = {q,
+                              k,
+                              task.v + t * task.row_stride,
+                              task.o + t * task.o_stride,
+                              exponential_of(task.decay[t]),
+                              task.beta[t],
+                              dot(k, q, task.key_dim)};
+    constexpr std::int64_t kVectors = 4;
+    std::int64_t i = 0;
+    for (; i + kVectors * kLanes <= task.value_dim; i += kVectors * kLanes) {
+        delta_columns<kVectors>(task, token, i, kLanes);
+    }
+    for (; i + kLanes <= task.value_dim; i += kLanes) delta_columns<1>(task, token, i, kLanes);
+    if (i < task.value_dim) delta_columns<1>(task, token, i, task.value_dim - i);
 }
 
 inline void delta_tokens(const strata::DeltaTask& task) {
@@ -126,44 +166,51 @@ inline void accumulate_decay(const strata::DeltaTask& task, const DeltaScratch& 
     }
 }
 
-// coupling and weights, from K K^T and Q K^T.
+// function(first row, rows) for each block of rows.
+template <class Function>
+inline void for_blocks(std::int64_t tokens, const Function& function) {
+    for (std::int64_t block = 0; block < tokens; block += kBlock) {
+        function(block, block + kBlock < tokens ? kBlock : tokens - block);
+    }
+}
+
+// coupling and weights, from K K^T and Q K^T: up to the end of the block that holds the diagonal.
 inline void couple(const strata::DeltaTask& task, const DeltaScratch& s) {
     constexpr std::int64_t kChunk = strata::kDeltaChunk;
-    const std::int64_t columns = strata::padded(task.tokens);
-    product(task.tokens, columns, task.key_dim, s.k, s.key_row, 1, s.k_turned, kChunk, s.coupling,
-            kChunk, false);
-    product(task.tokens, columns, task.key_dim, s.q, s.key_row, 1, s.k_turned, kChunk, s.weights,
-            kChunk, false);
-    for (std::int64_t i = 0; i < task.tokens; ++i) {
-        const float* fade = s.fade + i * kChunk;
-        float* coupling = s.coupling + i * kChunk;
-        float* weights = s.weights + i * kChunk;
-        const Lanes beta = all(-task.beta[i]);
-        for (std::int64_t j = 0; j < columns; j += kLanes) {
-            const Lanes f = load(fade + j);
-            store(coupling + j, load(coupling + j) * f * beta);
-            store(weights + j, load(weights + j) * f);
+    for_blocks(task.tokens, [&](std::int64_t block, std::int64_t rows) {
+        const std::int64_t columns = block + kBlock;
+        product(rows, columns, task.key_dim, s.k + block * s.key_row, s.key_row, 1, s.k_turned,
+                kChunk, s.coupling + block * kChunk, kChunk, false);
+        product(rows, columns, task.key_dim, s.q + block * s.key_row, s.key_row, 1, s.k_turned,
+                kChunk, s.weights + block * kChunk, kChunk, false);
+        for (std::int64_t i = block; i < block + rows; ++i) {
+            const float* fade = s.fade + i * kChunk;
+            float* coupling = s.coupling + i * kChunk;
+            float* weights = s.weights + i * kChunk;
+            const Lanes beta = all(-task.beta[i]);
+            for (std::int64_t j = 0; j < columns; j += kLanes) {
+                const Lanes f = load(fade + j);
+                store(coupling + j, load(coupling + j) * f * beta);
+                store(weights + j, load(weights + j) * f);
+            }
         }
-    }
+    });
 }
 
 // Solves (I + A) change = right-hand side, A = -coupling strictly below the diagonal: rows of
 // earlier blocks through a product, rows of the own block one after the other.
 inline void substitute(const strata::DeltaTask& task, const DeltaScratch& s) {
     constexpr std::int64_t kChunk = strata::kDeltaChunk;
-    constexpr std::int64_t kBlock = 16;
-    for (std::int64_t block = 0; block < task.tokens; block += kBlock) {
-        const std::int64_t end = block + kBlock < task.tokens ? block + kBlock : task.tokens;
-        if (block > 0) {
-            product(end - block, task.value_dim, block, s.coupling + block * kChunk, kChunk, 1,
-                    s.change, s.value_row, s.change + block * s.value_row, s.value_row, true);
+    for_blocks(task.tokens, [&](std::int64_t block, std::int64_t rows) {
+        float* own = s.change + block * s.value_row;
+        const float* coupling = s.coupling + block * kChunk;
+        product(rows, task.value_dim, block, coupling, kChunk, 1, s.change, s.value_row, own,
+                s.value_row, true);
+        for (std::int64_t i = 1; i < rows; ++i) {
+            product(1, task.value_dim, i, coupling + i * kChunk + block, kChunk, 1, own,
+                    s.value_row, own + i * s.value_row, s.value_row, true);
         }
-        for (std::int64_t i = block + 1; i < end; ++i) {
-            product(1, task.value_dim, i - block, s.coupling + i * kChunk + block, kChunk, 1,
-                    s.change + block * s.value_row, s.value_row, s.change + i * s.value_row,
-                    s.value_row, true);
-        }
-    }
+    });
 }
 
 inline void delta_chunk(const strata::DeltaTask& task) {
@@ -189,8 +236,10 @@ inline void delta_chunk(const strata::DeltaTask& task) {
     }
     product(task.tokens, task.value_dim, task.key_dim, s.q, s.key_row, 1, task.state,
             task.value_dim, task.o, task.o_stride, false);
-    product(task.tokens, task.value_dim, task.tokens, s.weights, kChunk, 1, s.change, s.value_row,
-            task.o, task.o_stride, true);
+    for_blocks(task.tokens, [&](std::int64_t block, std::int64_t rows) {
+        product(rows, task.value_dim, block + rows, s.weights + block * kChunk, kChunk, 1, s.change,
+                s.value_row, task.o + block * task.o_stride, task.o_stride, true);
+    });
 
     // S <- e^G_last S + K^T diag(e^(G_last - G)) change
     for (std::int64_t t = 0; t < task.tokens; ++t) {

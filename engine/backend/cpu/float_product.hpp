@@ -47,6 +47,11 @@ inline void product_rows(std::int64_t n, std::int64_t k, Matrix a, const float* 
     for (; j + kWide <= n; j += kWide) {
         product_tile<kRows, kTileVectors>(k, a, b + j, b_row, c + j, c_row, accumulate);
     }
+    if constexpr (kTileVectors > 2) {
+        for (; j + 2 * kLanes <= n; j += 2 * kLanes) {
+            product_tile<kRows, 2>(k, a, b + j, b_row, c + j, c_row, accumulate);
+        }
+    }
     for (; j + kLanes <= n; j += kLanes) {
         product_tile<kRows, 1>(k, a, b + j, b_row, c + j, c_row, accumulate);
     }
