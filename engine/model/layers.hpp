@@ -1,6 +1,11 @@
-// The parts that layers are made of: attention, gated delta net, feed-forward, mixture of experts.
-// Each is a struct of weights and the few ops that compute it; models.md C6 has the formulas. Owns
-// no weight (WeightLoader's DeviceTensors) and no memory (Arena).
+// The parts that layers are made of, each a struct of weights and the few ops that compute it. Owns
+// no weight (WeightLoader's DeviceTensors) and no memory (Arena). What is added to x:
+//
+//   attention  output * (softmax(scale q k^T) v), q and k normed per head and turned, the result
+//              times sigmoid(gate) where the queries carry a gate
+//   delta net  output * (RMS(delta rule of silu(convolution(qkv n))) * silu(gate n))
+//   dense      down * (silu(gate n) * (up n))
+//   mixture    the chosen experts' dense parts by their weights, and the shared expert's
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,11 @@
 // Float kernels, part 4: the gated delta rule of one value head, token by token and in chunks (Yang
-// et al. 2024, "Gated Delta Networks"; performance.md B5 for the form used here). Included only by
-// float_kernels_*.cpp.
+// et al. 2024, "Gated Delta Networks"). Included only by float_kernels_*.cpp.
+//
+// A chunk at once, with G_i = sum of the decays up to token i and L_ij = e^(G_i - G_j) for j <= i:
+//   A = beta_i (k_i . k_j) L_ij strictly below the diagonal
+//   change = (I + A)^-1 diag(beta) (V - diag(e^G) K S)          what each token writes
+//   O = diag(e^G) Q S + ((Q K^T) * L) change
+//   S <- e^(G_last) S + K^T diag(e^(G_last - G)) change
 #pragma once
 
 #include "engine/backend/cpu/float_product.hpp"

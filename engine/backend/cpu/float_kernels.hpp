@@ -14,7 +14,7 @@ namespace strata {
 
 // Keys that attention looks at together. Divides kPageTokens, so that a tile never crosses a page.
 inline constexpr std::int64_t kAttentionTile = 64;
-// Tokens of one chunk of the gated delta rule (performance.md B5).
+// Tokens of one chunk of the gated delta rule: its triangular part grows with the square of them.
 inline constexpr std::int64_t kDeltaChunk = 64;
 // Scratch rows are padded to this many floats: the widest vector.
 inline constexpr std::int64_t kPadding = 16;

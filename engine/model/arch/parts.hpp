@@ -1,5 +1,4 @@
-// Tensors that several architectures have under the same names and in the same shapes (models.md
-// C4).
+// Tensors that several architectures have under the same names and in the same shapes.
 #pragma once
 
 #include <cstdint>

@@ -172,14 +172,15 @@ class Ops {
     virtual void moe_ffn(Rows x, const Experts& experts, const SharedExpert* shared, Routes routes,
                          Rows y) = 0;
 
-    // c[t] = silu(sum_j taps[channel][j] * u[t - (kernel - 1) + j]); rows before the step come from
-    // the window in the running state, which then holds the step's last rows.
+    // c[t] = silu(sum_j taps[j] * u[t - (kernel - 1) + j]) channel by channel, taps being
+    // [kernel][channels]. Rows before the step come from the window in the running state, which
+    // then holds the step's last rows.
     virtual void convolution(const ConvolutionShape& shape, Rows u, const float* taps, Rows c) = 0;
 
-    // Gated delta rule, per value head with its state S [key_dim][value_dim] (models.md C6). Row of
-    // c: [q: key heads][k: key heads][v: value heads]. q and k are L2-normalised (x * rsqrt(sum x^2
-    // + 1e-6)), q also divided by sqrt(key_dim); beta = sigmoid(b[t]), g = a * softplus(alpha[t] +
-    // dt_bias);
+    // Gated delta rule (Yang et al. 2024, "Gated Delta Networks"), for each value head with its
+    // state S [key_dim][value_dim]. Row of c: [q: key heads][k: key heads][v: value heads]. q and k
+    // are L2-normalised, x / sqrt(sum x^2 + 1e-6), and q is also divided by sqrt(key_dim); beta =
+    // sigmoid(b[t]), g = a * softplus(alpha[t] + dt_bias), with a <= 0;
     //   S <- e^g S;  d = beta (v - S^T k);  S <- S + k d^T;  o = S^T q.
     // b, alpha: [rows][value_heads]; a, dt_bias: [value_heads]; o: [rows][value_heads][value_dim].
     virtual void delta_rule(const DeltaShape& shape, Rows c, Rows b, Rows alpha, const float* a,

@@ -17,7 +17,7 @@ enum class LayerKind : std::uint8_t { attention, recurrent };
 // Sizes of one conversation's memory on the device.
 //   K/V page: for each attention layer in order, kPageTokens K rows then kPageTokens V rows, a row
 //   being kv_heads x head dim elements of kv_type, head-major. Running state: for each recurrent
-//   layer in order, the matrix state (value heads x key dim x value dim f32, see models.md C6) then
+//   layer in order, the matrix state (value heads x key dim x value dim f32) then
 //   the convolution window ((kernel - 1) rows x channels f32, oldest first).
 struct Geometry {
     std::string architecture;

@@ -25,7 +25,7 @@ struct SequenceMemory {
 // What the vocabulary of the model file says about ids that mean something to the engine.
 struct VocabularyFacts {
     TokenIds end_ids;          // eos, eot and eom ids of the file: any of them ends an answer
-    TokenId turn_open = -1;    // conversation-cache.md section 2; -1 = none
+    TokenId turn_open = -1;    // opens every message (<|im_start|>); -1 = none
     TokenId system_word = -1;  // the id of the token "system"; -1 = none
     std::string model_id;      // content fingerprint of the file (hex)
     std::string name;          // general.name

@@ -66,7 +66,7 @@ inline double silu(double x) {
     return x * sigmoid(x);
 }
 
-// RMS(x, gain) of models.md C6.
+// RMS(x, gain) of ops.hpp.
 std::vector<double> rms(std::span<const double> x, std::span<const float> gain, double epsilon);
 
 // Row `row` of values[rows][cols] in f64.

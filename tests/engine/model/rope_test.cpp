@@ -1,4 +1,4 @@
-// Rotary frequencies against the formulas of models.md ("Rope scaling"), written out again in f64.
+// Rotary frequencies against the published formulas of their scalings, written out in f64.
 #include "engine/model/rope.hpp"
 
 #include <cmath>
