@@ -55,7 +55,8 @@ std::vector<double> unit(const std::vector<double>& x) {
     return out;
 }
 
-// The recurrence of ops.hpp, one token after the other; `state` [value_heads][key_dim][value_dim] goes on.
+// The recurrence of ops.hpp, one token after the other; `state` [value_heads][key_dim][value_dim]
+// goes on.
 std::vector<double> run_definition(const DeltaInputs& in, std::vector<double>& state) {
     const DeltaShape& s = in.shape;
     std::vector<double> out(at(in.rows * in.values()));
