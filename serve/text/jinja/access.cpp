@@ -38,13 +38,17 @@ bool is_one_of(const Names& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool is_indexed(const List& list) {
+    return list.flavor == Flavor::list || list.flavor == Flavor::tuple ||
+           list.flavor == Flavor::group || list.flavor == Flavor::range;
+}
+
 bool has_method(const Object& object, std::string_view name) {
     if (object.text()) return is_one_of(kTextMethods, name);
     if (object.dict()) return is_one_of(kDictMethods, name);
     if (const List* list = object.list()) {
         if (list->flavor == Flavor::list) return is_one_of(kListMethods, name);
-        return (list->flavor == Flavor::tuple || list->flavor == Flavor::group) &&
-               is_one_of(kTupleMethods, name);
+        return is_indexed(*list) && is_one_of(kTupleMethods, name);
     }
     if (object.is<std::shared_ptr<Loop>>()) return is_one_of(kLoopMethods, name);
     const auto* cycler = object.as<std::shared_ptr<Cycler>>();
@@ -79,11 +83,6 @@ std::optional<std::size_t> index_of(const Object& key, std::size_t count) {
     const auto size = static_cast<std::int64_t>(count);
     if (index < -size || index >= size) return std::nullopt;
     return static_cast<std::size_t>(index < 0 ? index + size : index);
-}
-
-bool is_indexed(const List& list) {
-    return list.flavor == Flavor::list || list.flavor == Flavor::tuple ||
-           list.flavor == Flavor::group || list.flavor == Flavor::range;
 }
 
 struct SliceRange {

@@ -70,14 +70,8 @@ Object Interpreter::evaluate_kind(const Expr& expr) {
             meter_.at(expr.at, "subscript");
             return get_item(meter_, object, key);
         }
-        case ExprKind::slice: {
-            const Object object = operand(0);
-            const Object start = evaluate_part(expr.items[1]);
-            const Object stop = evaluate_part(expr.items[2]);
-            const Object step = evaluate_part(expr.items[3]);
-            meter_.at(expr.at, "slice");
-            return get_slice(meter_, object, start, stop, step);
-        }
+        case ExprKind::slice:
+            return evaluate_slice(expr);
         case ExprKind::call:
             return evaluate_call(expr);
         case ExprKind::filter:
@@ -119,6 +113,15 @@ Object Interpreter::evaluate_kind(const Expr& expr) {
             return expr.items[2] ? operand(2) : Object();
     }
     return {};
+}
+
+Object Interpreter::evaluate_slice(const Expr& expr) {
+    const Object object = evaluate(*expr.items[0]);
+    const Object start = evaluate_part(expr.items[1]);
+    const Object stop = evaluate_part(expr.items[2]);
+    const Object step = evaluate_part(expr.items[3]);
+    meter_.at(expr.at, "slice");
+    return get_slice(meter_, object, start, stop, step);
 }
 
 Object Interpreter::evaluate_part(const ExprPtr& part) {

@@ -76,6 +76,7 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
             break;
         case StmtKind::output: {
             const Object value = evaluate(*stmt.expr);
+            meter_.at(stmt.at, "output");
             print(*out_, meter_, value);
             break;
         }

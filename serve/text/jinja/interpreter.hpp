@@ -69,6 +69,7 @@ class Interpreter {
     Object evaluate_kind(const Expr& expr);
     Object evaluate_sequence(const Expr& expr, Flavor flavor);
     Object evaluate_dict(const Expr& expr);
+    Object evaluate_slice(const Expr& expr);
     Object evaluate_part(const ExprPtr& part);  // None when it is left out
     Object evaluate_filter(const Expr& expr);
     Object evaluate_compare(const Expr& expr);

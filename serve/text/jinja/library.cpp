@@ -188,7 +188,8 @@ Object apply_filter(Meter& meter, std::string_view name, const Object& input,
 
 Object apply_item_filter(Meter& meter, std::string_view name, const Object& input,
                          const Arguments& arguments) {
-    const auto items = iterate(meter, input);
+    // What is false has no items, whatever it is.
+    const auto items = truthy(input) ? iterate(meter, input) : std::optional(Objects{});
     if (!items) return {};
     if (name == "map") return map_items(meter, *items, arguments);
     const bool keep = name.starts_with("select");

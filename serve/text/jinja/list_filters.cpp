@@ -134,8 +134,28 @@ Object filter_dictsort(Meter& meter, const Object& input, const Bound& arguments
     return plain_list(meter, keyed);
 }
 
+// By one attribute or by several with commas between; the keys compare as lists do.
 Object filter_sort(Meter& meter, const Object& input, const Bound& arguments) {
-    auto keyed = keyed_items(meter, input, given(arguments[2]), truth_or(arguments[1], false));
+    const bool case_sensitive = truth_or(arguments[1], false);
+    std::vector<Object> attributes;
+    const Object* attribute = given(arguments[2]);
+    if (attribute != nullptr && attribute->text()) {
+        const TextPtr comma = *make_text(meter, ",").as<TextPtr>();
+        for (const Span& part : split(meter, *attribute->text(), comma.get(), -1, false)) {
+            attributes.push_back(make_slice(meter, *attribute->text(), part.begin, part.end));
+        }
+    } else if (attribute != nullptr) {
+        attributes.push_back(*attribute);
+    }
+    std::vector<Keyed> keyed;
+    for (const Object& item : items_of(meter, input)) {
+        if (!meter.step()) break;
+        Objects keys;
+        for (const Object& each : attributes)
+            keys.push_back(key_of(meter, item, &each, case_sensitive));
+        if (attributes.empty()) keys.push_back(key_of(meter, item, nullptr, case_sensitive));
+        keyed.push_back({make_list(meter, Flavor::list, std::move(keys)), item});
+    }
     sort_keyed(meter, keyed, truth_or(arguments[0], false));
     return plain_list(meter, keyed);
 }

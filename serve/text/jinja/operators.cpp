@@ -225,8 +225,10 @@ bool contains(Meter& meter, const Object& container, const Object& item) {
         if (!meter.step_search(text->size(), part->size())) return false;
         return text->bytes().find(part->bytes()) != std::string_view::npos;
     }
-    if (const Dict* dict = container.dict())
-        return hashable(meter, item) && dict->find(meter, item) != nullptr;
+    if (const Dict* dict = container.dict()) {
+        if (!hashable(meter, item)) meter.fail(std::string("a ") + type_name(item) + " is no key");
+        return !meter.halted() && dict->find(meter, item) != nullptr;
+    }
     const auto items = iterate(meter, container);
     if (!items) return false;
     for (const Object& each : *items) {

@@ -75,6 +75,10 @@ Object filter_center(Meter& meter, const Object& input, const Bound& arguments) 
 }
 
 Object filter_indent(Meter& meter, const Object& input, const Bound& arguments) {
+    if (!input.text()) {
+        meter.fail(std::string("indent needs a str, not ") + type_name(input));
+        return {};
+    }
     const TextPtr text = to_text(meter, input);
     TextBuilder indent_builder(meter);
     if (arguments[0] != nullptr && arguments[0]->text()) {
@@ -100,6 +104,7 @@ Object filter_indent(Meter& meter, const Object& input, const Bound& arguments) 
     return out.finish();
 }
 
+// What is short enough stays what it was, a list too.
 Object filter_truncate(Meter& meter, const Object& input, const Bound& arguments) {
     const TextPtr text = to_text(meter, input);
     const std::int64_t length = integer_or(meter, arguments[0], 255);
@@ -108,13 +113,14 @@ Object filter_truncate(Meter& meter, const Object& input, const Bound& arguments
             ? to_text(meter, *arguments[2])
             : TextPtr(std::make_shared<const Text>(nullptr, "...", std::vector<Mark>{}));
     const std::int64_t leeway = integer_or(meter, arguments[3], 5);
-    const auto have = static_cast<std::int64_t>(text->code_points());
+    const auto have = static_cast<std::int64_t>(length_of(meter, input));
     const std::int64_t room = length - static_cast<std::int64_t>(end->code_points());
     if (room < 0 || leeway < 0) {
         meter.fail("the length of truncate is shorter than its end");
         return {};
     }
-    if (have - leeway <= length) return text;
+    if (have - leeway <= length) return input;
+    if (!input.text()) meter.fail(std::string("truncate needs a str, not ") + type_name(input));
     std::size_t stop = text->offset_of(static_cast<std::size_t>(room));
     if (!truth_or(arguments[1], false)) {
         const std::size_t space = text->bytes().substr(0, stop).rfind(' ');
