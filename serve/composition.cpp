@@ -52,6 +52,7 @@ ApiSettings api_settings(const Config& config, const ModelFacts& facts, std::int
     settings.defaults.min_p = config.sampling.min_p;
     settings.defaults.repeat_penalty = config.sampling.repeat_penalty;
     if (config.sampling.max_tokens > 0) settings.defaults.max_tokens = config.sampling.max_tokens;
+    settings.log_prompts = config.log_prompts;
     settings.template_date = config.template_date;
     settings.version = std::string(server_version());
     settings.created = now_unix;

@@ -8,6 +8,7 @@
 #include <boost/asio/ip/host_name.hpp>
 #include <unistd.h>
 
+#include "serve/api/json_writer.hpp"
 #include "serve/composition.hpp"
 #include "serve/start_text.hpp"
 
@@ -53,7 +54,7 @@ RunningServer::RunningServer(const Config& config, const ModelFacts& facts, Text
       supervisor_(supervisor_config(config, ::getpid()), launcher_, time_, log, random_share()),
       pages_(make_page_files(config.ui_dir)),
       service_(io_.get_executor(), supervisor_, text_, api_settings(config, facts, unix_now()),
-               [this](const FinishedRequest& finished) { log_.line(summary_line(finished)); }),
+               [this](const FinishedRequest& finished) { tell_finished(finished); }),
       http_(io_, http_settings(config, own_names()), service_, pages_.get()),
       signals_(io_),
       ticks_(io_),
@@ -77,6 +78,16 @@ int RunningServer::run() {
     tick();
     io_.run();
     return exit_status_;
+}
+
+void RunningServer::tell_finished(const FinishedRequest& finished) {
+    log_.line(summary_line(finished));
+    if (!config_.log_prompts) return;
+    // As JSON strings: whatever a stranger wrote stays one line.
+    JsonWriter prompt;
+    JsonWriter answer;
+    log_.line(finished.request_id + " prompt text " + prompt.string(finished.prompt_text).text());
+    log_.line(finished.request_id + " answer text " + answer.string(finished.answer_text).text());
 }
 
 void RunningServer::tick() {

@@ -35,6 +35,7 @@ class RunningServer {
     int run();
 
   private:
+    void tell_finished(const FinishedRequest& finished);
     void tick();
     void show_loading(const EngineView& view);
     void show_ready(const EngineView& view);

@@ -87,6 +87,7 @@ void ChatRun::on_prepared(ApiResult<PreparedChat> prepared) {
         return;
     }
     record_.prompt_tokens = prepared->prompt_tokens;
+    if (settings.log_prompts) record_.prompt_text = places_.text.decode(prepared->command.ids);
     top_logprobs_ = static_cast<std::size_t>(prepared->request.top_logprobs);
     decoder_.emplace(places_.text.decoder(prepared->prompt, prepared->request.stop));
     writer_ = dialect_.make_writer(prepared->request, settings, facts_, sink_);
@@ -151,6 +152,7 @@ void ChatRun::on_token(const protocol::TokenLine& line) {
         places_.engine.stop_writing(*submitted_);
     }
     if (text.reasoning.empty() && text.answer.empty()) return;
+    if (places_.settings.log_prompts) record_.answer_text += text.reasoning + text.answer;
     writer_->delta({std::move(text.reasoning), std::move(text.answer), std::move(held_logprobs_)});
     held_logprobs_.clear();
 }

@@ -18,9 +18,11 @@ struct FinishedRequest {
     std::optional<double> queue_ms;  // from the whole body to holding the engine
     std::optional<double> ttft_ms;   // from the whole body to the first token
     AnswerFinish finish = AnswerFinish::error;
-    std::string failure;                     // in words; "" = none
-    std::int64_t prompt_tokens = 0;          // as rendered; 0 when it did not come that far
-    std::int64_t output_tokens = 0;          // that came out, also of a cancelled request
+    std::string failure;             // in words; "" = none
+    std::int64_t prompt_tokens = 0;  // as rendered; 0 when it did not come that far
+    std::int64_t output_tokens = 0;  // that came out, also of a cancelled request
+    std::string prompt_text;         // these two only with --log-prompts
+    std::string answer_text;
     std::optional<protocol::DoneLine> done;  // none when the client left or the engine failed
 };
 

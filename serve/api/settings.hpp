@@ -34,6 +34,7 @@ struct ApiSettings {
     bool strict_model = false;   // another model name is a 404
     std::size_t queue_max = 64;  // requests that wait for the engine
     RequestDefaults defaults;
+    bool log_prompts = false;   // keep prompt and answer for the log
     std::string template_date;  // strftime_now's day; "" = today
     std::string version;        // of the server
     std::int64_t created = 0;   // unix seconds: the server's start, /v1/models' `created`

@@ -175,7 +175,7 @@ net::awaitable<void> Session::watch(std::shared_ptr<Session> self, std::shared_p
     for (;;) {
         if (self->connection_->buffered().size() >= kReadAheadBytesMax) break;
         const std::size_t count = co_await self->connection_->read_more(kReadAheadBytesMax);
-        if (count > 0) continue;
+        if (count > 0 && self->watching_) continue;
         if (self->watching_) {
             self->client_left_ = true;
             self->connection_->cancel();  // a write that waits for this client

@@ -224,6 +224,20 @@ TEST_CASE("a taken port is named with what to do") {
           std::string::npos);
 }
 
+TEST_CASE("prompts are in the log only when that is asked for and always on one line") {
+    const std::string body =
+        R"({"messages":[{"role":"user","content":"secret\nstrata-serve: forged"}],"max_tokens":2})";
+    ServerProcess quiet(engine_with({}));
+    REQUIRE(post(quiet.port(), kPath, body));
+    CHECK(quiet.log_has("prompt "));
+    CHECK(quiet.log().find("secret") == std::string::npos);
+    ServerOptions options;
+    options.server = {"--log-prompts"};
+    ServerProcess loud(options);
+    REQUIRE(post(loud.port(), kPath, body));
+    CHECK(loud.log_has(R"(secret\nstrata-serve: forged)"));
+}
+
 TEST_CASE("a key is asked for and known in both headers") {
     ServerOptions options;
     options.server = {"--api-key", "a-long-secret"};
