@@ -57,6 +57,7 @@ inline float fused(float a, float b, float c) {
 #endif
 }
 
+// Of two lanes of which one is NaN both functions give the second.
 inline Lanes larger(Lanes a, Lanes b) {
 #if defined(__AVX512F__)
     return _mm512_maskz_max_ps(kEveryLane, a, b);
@@ -117,9 +118,9 @@ inline Quad sums(Lanes a, Lanes b, Lanes c, Lanes d) {
 
 // e^x: x = n ln 2 + r, |r| <= ln 2 / 2, the Taylor polynomial of degree 7 for e^r (relative error
 // below 1e-8 there), times 2^n. Below -87.3, where the result is no longer a normal number, it is
-// 0.
+// 0; of NaN it is NaN.
 inline Lanes exponential(Lanes argument) {
-    const Lanes x = smaller(larger(argument, all(-87.3F)), all(88.3F));
+    const Lanes x = smaller(all(88.3F), larger(all(-87.3F), argument));
     const Lanes shifter = all(12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer
     const Lanes scaled = fused(x, all(1.44269504F), shifter);
     const Lanes n = scaled - shifter;

@@ -1,4 +1,6 @@
 // Operations on whole rows against their formulas in f64: embedding, norms, products, gates.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "tests/engine/backend/ops_fixture.hpp"
@@ -147,5 +149,40 @@ TEST_CASE("a gated norm normalises each head and multiplies by silu of its gate"
         on.device->ops().gated_rms_norm(rows, DeviceRows(*on.device, z, kHead * kHeads), kHead,
                                         gains.values(), 1.0e-6F, rows);
         check_close(rows.read(), wanted, kTolerance);
+    }
+}
+
+TEST_CASE("a value that is no number stays in its own row") {
+    constexpr std::int64_t kCols = 48;
+    Numbers numbers(8);
+    std::vector<float> x = numbers.list(2 * kCols);
+    x[kCols + 5] = std::nanf("");
+    const std::vector<float> clean(x.begin(), x.begin() + kCols);
+    const std::vector<float> weight = numbers.list(kCols * kCols);
+    const std::vector<float> gain = numbers.list(kCols);
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        Device& device = *on.device;
+        const DeviceRows gains(device, gain, kCols);
+        const auto matrix = upload(device, weight, kCols, kCols);
+        const auto both_rows_and_the_first = [&](const auto& op) {
+            const DeviceRows two(device, 2, kCols);
+            const DeviceRows one(device, 1, kCols);
+            op(DeviceRows(device, x, kCols), two);
+            op(DeviceRows(device, clean, kCols), one);
+            const std::vector<float> got = two.read();
+            CHECK(std::vector<float>(got.begin(), got.begin() + kCols) == one.read());
+            const auto no_number = [](float value) { return std::isnan(value); };
+            CHECK(std::any_of(got.begin() + kCols, got.end(), no_number));
+        };
+        both_rows_and_the_first(
+            [&](Rows in, Rows out) { device.ops().rms_norm(in, gains.values(), 1.0e-6F, out); });
+        both_rows_and_the_first(
+            [&](Rows in, Rows out) { device.ops().gated_linear(in, *matrix, *matrix, out); });
+        both_rows_and_the_first([&](Rows in, Rows out) {
+            const DeviceRows ones(device, std::vector<float>(2 * kCols, 1.0F), kCols);
+            const Rows values{Rows(ones).values, in.rows, kCols};
+            device.ops().gated_rms_norm(values, in, 16, gains.values(), 1.0e-6F, out);
+        });
     }
 }
