@@ -92,7 +92,7 @@ def render():
     title += [(c, c, 0, 0) for c in known if chr(c).title() == chr(c)]
     for name, rows in (("kLower", mappings(str.lower)), ("kUpper", upper), ("kTitle", sorted(title))):
         out += [f"inline constexpr CaseRow {name}[{len(rows)}] = {{"]
-        out += lines_of(["{" + ", ".join(hex(v) for v in row) + "}" for row in rows])
+        out += lines_of([f"{{{hex(row[0])}, {{{', '.join(hex(v) for v in row[1:])}}}}}" for row in rows])
         out += ["};"]
     return "\n".join(out) + "\n"
 

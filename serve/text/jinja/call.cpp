@@ -107,14 +107,15 @@ bool Interpreter::bind_parameters(const Macro& macro, const Arguments& arguments
     for (std::size_t i = 0; i < std::min(count, arguments.positional.size()); ++i)
         given[i] = &arguments.positional[i];
     auto rest = make_dict(meter_);
-    for (const auto& [name, value] : arguments.named) {
+    for (const auto& entry : arguments.named) {
+        const std::string& name = entry.first;
         const auto found = std::find_if(node.parameters.begin(), node.parameters.end(),
                                         [&name](const Parameter& p) { return p.name == name; });
         const auto at = static_cast<std::size_t>(found - node.parameters.begin());
         if (at < count && given[at] == nullptr) {
-            given[at] = &value;
+            given[at] = &entry.second;
         } else if (at == count && node.reads_kwargs) {
-            put(meter_, *rest, make_text(meter_, name), value);
+            put(meter_, *rest, make_text(meter_, name), entry.second);
         } else {
             meter_.fail((at == count ? "has no parameter '" : "gets twice the parameter '") + name +
                         "'");
