@@ -60,7 +60,7 @@ Harness::Harness(const SupervisorConfig& config)
 }
 
 bool Harness::run_until(const std::function<bool()>& holds, std::chrono::milliseconds limit) {
-    const auto until = std::chrono::steady_clock::now() + limit;
+    const auto until = std::chrono::steady_clock::now() + limit * kPatience;
     while (!holds()) {
         if (std::chrono::steady_clock::now() >= until) return false;
         loop->restart();
@@ -70,7 +70,8 @@ bool Harness::run_until(const std::function<bool()>& holds, std::chrono::millise
 }
 
 void Harness::run_for(std::chrono::milliseconds span) {
-    run_until([] { return false; }, span);
+    const auto until = std::chrono::steady_clock::now() + span;
+    run_until([until] { return std::chrono::steady_clock::now() >= until; }, 2 * span);
 }
 
 std::shared_ptr<RecordingListener> Harness::submit(std::int64_t max_new) {

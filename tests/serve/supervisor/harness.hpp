@@ -13,6 +13,7 @@
 #include "serve/supervisor/asio_process.hpp"
 #include "serve/supervisor/asio_time.hpp"
 #include "serve/supervisor/engine_supervisor.hpp"
+#include "tests/serve/supervisor/patience.hpp"
 #include "tests/serve/supervisor/recorders.hpp"
 #include "tests/support/process_epilogue.hpp"
 
@@ -26,7 +27,7 @@ class Harness {
     explicit Harness(const std::vector<std::string>& script);
     explicit Harness(const SupervisorConfig& config);
 
-    // Turns the loop until `holds` or `limit` is over; returns whether it holds.
+    // Turns the loop until `holds` or `limit` (times kPatience) is over; returns whether it holds.
     bool run_until(const std::function<bool()>& holds,
                    std::chrono::milliseconds limit = std::chrono::seconds(10));
     void run_for(std::chrono::milliseconds span);

@@ -98,7 +98,7 @@ TEST_CASE("a line of a mebibyte is a line and a longer one ends the epoch", "[C4
                      "await GEN", "tokens 1", "endless 1048577", "raw \\n", "serve"});
     const auto request = harness.submit(3);
     INFO("row C4: one byte more than the limit is a protocol error");
-    REQUIRE(harness.run_until([&] { return request->ended(); }, seconds(5)));
+    REQUIRE(harness.run_until([&] { return request->ended(); }, seconds(8)));
     REQUIRE(request->failure);
     CHECK(request->failure->text.find("a line without end") != std::string::npos);
     CHECK(harness.supervisor->view().foreign_lines == 2);
@@ -110,7 +110,7 @@ TEST_CASE("an endless line costs bounded memory", "[C4]") {
     const std::string bytes = std::to_string(64LL * 1024 * 1024 * long_factor());
     Harness harness({"ready", "endless " + bytes, "hang 20000"});
     INFO("row C4: the engine is ended long before its line");
-    REQUIRE(harness.run_until([&] { return harness.supervisor->view().epoch == 2; }, seconds(5)));
+    REQUIRE(harness.run_until([&] { return harness.supervisor->view().epoch == 2; }, seconds(8)));
     CHECK(resident_mib() - before < 32);
     CHECK(harness.finish() == "");
 }
@@ -160,7 +160,7 @@ TEST_CASE("the engine begins with default signals whatever this process ignores"
 }
 
 TEST_CASE("a write to an engine that was just killed does not end this server", "[C7]") {
-    const int rounds = 100 * long_factor();
+    const int rounds = 100 * long_factor() / kPatience;
     const strata::tests::ProcessEpilogue epilogue;
     {
         HostProcess host({"--storm", std::to_string(rounds), "load 0", "ready", "serve"});
@@ -200,7 +200,7 @@ TEST_CASE("a dead engine is reaped at once although a grandchild holds its pipes
         // The second engine does the same for nobody; it waits for a request.
         CHECK(harness.finish() == "");
     }
-    CHECK(fastest < milliseconds(100));
+    CHECK(fastest < milliseconds(100) * kPatience);
 }
 
 TEST_CASE("grandchildren of the engine's group die with it") {
