@@ -1,5 +1,5 @@
 // The engine's process from the moment its options are known: starts the reader, loads the model,
-// runs the line loop, leaves with the status of protocol.md section 2. main.cpp gives it the real
+// runs the line loop, leaves with the status of PROTOCOL.md. main.cpp gives it the real
 // parts, a test its own.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The end of a process whose books are wrong: one line on stderr, exit status 70 (protocol.md
-// section 2). Nothing is unwound: destructors of a broken state could do more harm.
+// The end of a process whose books are wrong: one line on stderr, exit status 70 (PROTOCOL.md).
+// Nothing is unwound: destructors of a broken state could do more harm.
 #include "strata/core/invariant.hpp"
 
 #include <cstdio>

@@ -21,11 +21,11 @@ struct MetricsInput {
     HardwareReading hardware;
 };
 
-// server.md's /status: state, queued, phase and the progress of the request that holds the engine.
+// /status: state, queued, phase and the progress of the request that holds the engine.
 boost::json::object status_json(const EngineView& engine,
                                 std::chrono::steady_clock::time_point now);
 
-// server.md's /metrics: time, engine, live, requests (newest first), totals, hardware, history.
+// /metrics: time, engine, live, requests (newest first), totals, hardware, history.
 boost::json::object metrics_json(const MetricsInput& input, const RequestHistory& history);
 
 }  // namespace strata::serve

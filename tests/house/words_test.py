@@ -61,6 +61,13 @@ def top_level_findings():
     return found
 
 
+def reference_findings(path, source):
+    """A document that code names must be in the tree."""
+    names = {p.split("/")[-1] for p in tree.with_suffix((".md",))}
+    return [f"{path}: names {m.group(0)}, which is not in the tree"
+            for m in re.finditer(r"\b[A-Za-z][A-Za-z_-]*\.md\b", source) if m.group(0) not in names]
+
+
 def document_findings():
     """Notes live in issues and commits: documents are the four of the root, PROTOCOL.md and READMEs."""
     allowed = re.compile(r"^(README|DETAILS|CHANGELOG)\.md$|^protocol/PROTOCOL\.md$|/README\.md$|/ROWS\.md$"
@@ -86,4 +93,6 @@ if __name__ == "__main__":
                 continue
             body = tree.text(each)
             found += rule_findings(each, body) + tag_findings(each, body)
+            if each.startswith(PRODUCT) and each.endswith(tree.CODE):
+                found += reference_findings(each, body)
     tree.report("words", found)

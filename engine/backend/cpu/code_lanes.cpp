@@ -1,4 +1,5 @@
-// The order of codes (code_lanes.hpp), type by type, from the stored formats of models.md C2.
+// The order of codes (code_lanes.hpp), type by type, from the stored formats of DETAILS.md, Block
+// layouts.
 #include "engine/backend/cpu/code_lanes.hpp"
 
 #include <array>

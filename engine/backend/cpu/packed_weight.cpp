@@ -13,7 +13,7 @@
 namespace strata {
 namespace {
 
-constexpr std::size_t kQ8StoredBytes = 34;  // f16 scale, 32 codes (models.md C2)
+constexpr std::size_t kQ8StoredBytes = 34;  // f16 scale, 32 codes (Block layouts)
 constexpr std::size_t kGroupCodes = 4;      // codes of one row side by side: one lane of 32 bits
 constexpr std::size_t kCodeBias = 128;  // makes codes unsigned, as the integer dot product wants
 

@@ -1,5 +1,5 @@
 // Where a conversation is worth resuming, and which of its checkpoints must go: pure functions of
-// values. Owns the rule (conversation-cache.md section 2); the bytes of a checkpoint are
+// values. Owns the rule (DETAILS.md, The live conversation); the bytes of a checkpoint are
 // state/checkpoints'.
 //
 // A checkpoint is a position p: the state of a conversation after rows [0, p). A model with
@@ -36,7 +36,7 @@ struct CheckpointLimits {
     std::int64_t root_min_tokens = 2048;  // a shorter root is read again rather than kept; 0 = none
 };
 
-// The parts of a prompt (conversation-cache.md section 2).
+// The parts of a prompt (DETAILS.md, The live conversation).
 struct PromptMarks {
     Position root = 0;        // R: end of system prompt and tools
     Position first_turn = 1;  // F: end of the first turn; reuse of fewer tokens is "only the root"

@@ -1,6 +1,6 @@
 // The plan of one request: where reading resumes, what that counts as, and why it is a miss. A pure
-// function of values, made and fixed before anything is touched (conversation-cache.md sections 3
-// and 4). It moves no byte: engine.cpp acts on it.
+// function of values, made and fixed before anything is touched (DETAILS.md, The live
+// conversation). It moves no byte: engine.cpp acts on it.
 #pragma once
 
 #include <cstdint>

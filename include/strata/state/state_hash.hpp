@@ -1,5 +1,5 @@
 // SHA-256 of what a conversation is made of, for proofs that two roads lead to the same state
-// (protocol.md section 4, hash=1). Reads the device; changes nothing.
+// (PROTOCOL.md, hash=1). Reads the device; changes nothing.
 #pragma once
 
 #include <span>

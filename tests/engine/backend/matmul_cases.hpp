@@ -26,7 +26,7 @@ inline bool is_float(ElementType type) {
     return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
 }
 
-// Offsets of the f16 scales in a block (models.md C2).
+// Offsets of the f16 scales in a block (Block layouts).
 inline std::vector<std::size_t> half_offsets(ElementType type) {
     switch (type) {
         case ElementType::q4_k:

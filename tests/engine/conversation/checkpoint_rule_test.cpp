@@ -1,4 +1,4 @@
-// Marks of a prompt, positions worth keeping, and who must go (conversation-cache.md section 2).
+// Marks of a prompt, positions worth keeping, and who must go (DETAILS.md, The live conversation).
 #include "strata/core/checkpoint_rule.hpp"
 
 #include <catch2/catch.hpp>

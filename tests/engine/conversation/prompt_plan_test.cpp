@@ -1,5 +1,5 @@
 // The plan of a prompt as a table: what is live, what comes, what must be said about it
-// (conversation-cache.md sections 2 to 4).
+// (DETAILS.md, The live conversation).
 #include "strata/core/prompt_plan.hpp"
 
 #include <catch2/catch.hpp>
