@@ -111,9 +111,19 @@ Reply Service::health() {
     return health_reply(engine_.view(), settings_, n_ctx);
 }
 
+// Of the last whole second; of the running one when the answer has just begun.
+double Service::tokens_per_second(const EngineView& view) const {
+    if (!view.busy || view.generated == 0) return 0;
+    const std::vector<SpeedSample> samples = speed_.samples(steady_seconds());
+    const std::int64_t whole = samples[samples.size() - 2].written_tokens;
+    return static_cast<double>(whole > 0 ? whole : samples.back().written_tokens);
+}
+
 Reply Service::status() {
-    return json_reply(
-        boost::json::serialize(status_json(engine_.view(), std::chrono::steady_clock::now())));
+    const EngineView view = engine_.view();
+    boost::json::object status = status_json(view, std::chrono::steady_clock::now());
+    status["tok_s"] = tokens_per_second(view);
+    return json_reply(boost::json::serialize(status));
 }
 
 Reply Service::props() {
@@ -154,11 +164,13 @@ Reply Service::metrics() {
     input.engine = engine_.view();
     input.samples = speed_.samples(steady_seconds());
     if (input.now - hardware_read_ >= kHardwareInterval) {
-        hardware_seen_ = hardware_.read(0);
+        hardware_seen_ = hardware_.read(static_cast<int>(input.engine.engine_pid));
         hardware_read_ = input.now;
     }
     input.hardware = hardware_seen_;
-    return json_reply(boost::json::serialize(metrics_json(input, history_)));
+    boost::json::object metrics = metrics_json(input, history_);
+    metrics["live"].as_object()["tok_s"] = tokens_per_second(input.engine);
+    return json_reply(boost::json::serialize(metrics));
 }
 
 }  // namespace strata::serve

@@ -48,6 +48,7 @@ class Service {
 
   private:
     std::int64_t context_tokens();
+    double tokens_per_second(const EngineView& view) const;
     void remember(const FinishedRequest& finished);
 
     ApiSettings settings_;
