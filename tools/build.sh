@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Configures and builds the release preset into build/; arguments are targets (default: everything).
+# Configures and builds the release preset into build/; arguments are targets (default: everything). With
+# STRATA_TESTS=ON in the environment a build without its tests is an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
 
-[[ -f build/build.ninja ]] || cmake --preset release
+cmake --preset release -DSTRATA_TESTS="${STRATA_TESTS:-AUTO}" --log-level=NOTICE
 if (($#)); then
     cmake --build build --target "$@"
 else

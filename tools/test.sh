@@ -7,5 +7,5 @@ cd "$(dirname "$0")/.."
 
 tools/setup.sh test
 source tools/env.sh
-tools/build.sh
+STRATA_TESTS=ON tools/build.sh
 exec ctest --test-dir build --label-exclude '^gpu$' --output-on-failure -j "$(nproc)" "$@"
