@@ -65,7 +65,8 @@ std::string status_text(const EngineExit& end) {
     if (!end.status) return "could not be started";
     if (end.status->signalled) return signal_text(end);
     std::string text = "exited with status " + std::to_string(end.status->number);
-    text += code_text(end.status->number);
+    const bool expected = end.phase == EnginePhase::shutdown && end.status->number == 0;
+    if (!expected) text += code_text(end.status->number);
     return text;
 }
 

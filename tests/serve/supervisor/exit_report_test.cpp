@@ -64,6 +64,8 @@ TEST_CASE("every signal in every phase is told with its number and its name") {
 TEST_CASE("status 0 is an unexpected end while a request runs or nobody asked") {
     CHECK(report_exit(exited(0, EnginePhase::decode, true)).unexpected);
     CHECK(contains(report_exit(exited(0, EnginePhase::idle)).text, "without being asked"));
+    CHECK(report_exit(exited(0, EnginePhase::shutdown)).text ==
+          "the engine exited with status 0 while it was shut down");
     CHECK(report_exit(exited(0, EnginePhase::shutdown, true)).unexpected);
     CHECK_FALSE(report_exit(exited(0, EnginePhase::shutdown)).unexpected);
 }
