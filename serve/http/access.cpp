@@ -169,13 +169,13 @@ std::optional<ApiError> access_refusal(const AccessSettings& settings, const Acc
     if (!host_allowed(settings, host_name(facts.host))) {
         return denied(ErrorKind::permission, "host_not_allowed",
                       "the Host \"" + shown(facts.host) +
-                          "\" is not a name of this server: add it with --allowed-hosts, or set an "
+                          "\" is not a name of this server: add it with --allowed-host, or set an "
                           "API key");
     }
     if (facts.posts && facts.has_origin && !origin_allowed(settings, facts.origin, facts.host)) {
         return denied(ErrorKind::permission, "origin_not_allowed",
                       "pages of the Origin \"" + shown(facts.origin) +
-                          "\" may not use this server: add it with --cors-origins, or set an API "
+                          "\" may not use this server: add it with --cors-origin, or set an API "
                           "key");
     }
     return std::nullopt;

@@ -36,6 +36,15 @@ def findings(folder):
         found += [f"{flag} of {program} is not in DETAILS.md" for flag in sorted(listed - written)]
         found += [f"{flag} of DETAILS.md is no flag of {program}" for flag in sorted(written - listed - ASKING)]
         found += [f"{program} --help: {len(line)} columns: {line}" for line in shown.split("\n") if len(line) > 80]
+    return found + named_findings(flags_in(section))
+
+
+def named_findings(known):
+    """A flag that a message names must exist: people copy it from there."""
+    found = []
+    for path in tree.with_suffix((".cpp",), "engine/", "serve/"):
+        for literal in re.findall(r'"(?:[^"\\\n]|\\.)*"', tree.text(path)):
+            found += [f"{path}: names {flag}, which is no flag" for flag in flags_in(literal) - known]
     return found
 
 

@@ -50,7 +50,7 @@ TEST_CASE("without a key only names of this machine are answered") {
         const auto refusal = access_refusal(settings, get_from(host));
         REQUIRE(refusal);
         CHECK(refusal->kind == ErrorKind::permission);
-        CHECK(refusal->message.find("--allowed-hosts") != std::string::npos);
+        CHECK(refusal->message.find("--allowed-host") != std::string::npos);
     }
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("without a key a POST of a foreign page is refused") {
         const auto refusal = access_refusal(settings, post_from("localhost:8080", origin));
         REQUIRE(refusal);
         CHECK(refusal->kind == ErrorKind::permission);
-        CHECK(refusal->message.find("--cors-origins") != std::string::npos);
+        CHECK(refusal->message.find("--cors-origin") != std::string::npos);
     }
     CHECK(allowed(settings, post_from("192.168.1.4:8080", "http://192.168.1.4:8080")));
     AccessFacts get = post_from("localhost", "https://evil.example");
