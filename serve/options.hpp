@@ -18,8 +18,8 @@
 namespace strata::serve {
 
 // A value as a source gave it, before it is checked; monostate = a form that no option takes.
-using RawValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
-                              std::vector<std::string>>;
+using RawValue =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>>;
 
 enum class OptionGroup : std::uint8_t { model, server, engine, sampling, access, logging };
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace matmul_cases;
 
-constexpr std::int64_t kRows = 43;  // two whole tiles and a part
+constexpr std::int64_t kRows = 43;    // two whole tiles and a part
 constexpr std::int64_t kTokens = 19;  // every block of tokens that the kernels have
 
 std::vector<float> product_of(int threads, const PackedWeight& weight, std::int64_t expert,
