@@ -4,9 +4,6 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-# -O2: the rooms whose loops gain from -O3 (engine/backend/cpu) ask for it themselves, the others only
-# compile longer.
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -74,8 +71,6 @@ function(strata_test name)
     add_executable(${name} ${ARG_SOURCES})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_link_libraries(${name} PRIVATE strata_flags strata_catch_main ${ARG_LINK})
-    # Tests are half of all sources: compiled for speed of compiling.
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     target_compile_definitions(${name} PRIVATE
         STRATA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" STRATA_BIN_DIR="${CMAKE_BINARY_DIR}/bin"
         STRATA_TEST_BIN_DIR="${CMAKE_BINARY_DIR}/tests")
