@@ -244,6 +244,28 @@ Status<> locate_model(Configuration& out, std::vector<Given>& settings) {
     return Done{};
 }
 
+// What must exist before anything starts: a missing piece is one line now, not a server without
+// one.
+Status<> check_files(const Config& config) {
+    std::error_code error;
+    if (!fs::is_regular_file(config.model_path, error)) {
+        return refuse("the model file '" + config.model_path + "' does not exist");
+    }
+    constexpr auto kRunnable =
+        fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+    const auto engine = fs::status(config.engine, error);
+    if (!fs::is_regular_file(engine) || (engine.permissions() & kRunnable) == fs::perms::none) {
+        return refuse("engine = " + config.engine +
+                      " is not allowed; allowed: a program (strata-engine)");
+    }
+    if (!config.ui_dir.empty() &&
+        !fs::is_regular_file(fs::path(config.ui_dir) / "index.html", error)) {
+        return refuse("ui_dir = " + config.ui_dir +
+                      " is not allowed; allowed: a folder with the page's index.html");
+    }
+    return Done{};
+}
+
 }  // namespace
 
 Result<Configuration> read_configuration(std::span<const char* const> argv) {
@@ -273,10 +295,7 @@ Result<Configuration> read_configuration(std::span<const char* const> argv) {
          {&std::as_const(settings), &from_environment, &std::as_const(line->given)}) {
         if (const auto applied = apply(out, *layer); !applied) return applied.failure();
     }
-    std::error_code error;
-    if (!fs::is_regular_file(out.config.model_path, error)) {
-        return refuse("the model file '" + out.config.model_path + "' does not exist");
-    }
+    if (const auto checked = check_files(out.config); !checked) return checked.failure();
     return out;
 }
 

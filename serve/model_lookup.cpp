@@ -81,7 +81,13 @@ Result<ModelLocation> find_model(std::string_view wanted, const std::vector<std:
         if (found.gguf.empty() && is_file(model)) found.gguf = model.string();
         if (!found.settings.empty() || !found.gguf.empty()) break;
     }
-    if (found.gguf.empty() && found.settings.empty()) return unknown_model(wanted, folders);
+    if (found.gguf.empty() && found.settings.empty()) {
+        std::error_code error;
+        if (fs::exists(name, error)) {
+            return refuse("'" + name + "' is no model file: a path has to end in .gguf");
+        }
+        return unknown_model(wanted, folders);
+    }
     if (name == kDemo && !is_file(found.gguf)) {
         return refuse("the demo model '" + found.gguf + "' does not exist: run from a full clone");
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kContextTokensMax = 4'194'304;  // far above any model's trained context
 constexpr std::int64_t kCheckpointsMax = 1024;
-constexpr std::int64_t kThreadsMax = 1024;
+constexpr std::int64_t kThreadsMax = 512;         // the engine's own limit
 constexpr std::int64_t kConnectionsMax = 65'536;  // file descriptors of one process
 constexpr std::int64_t kBodyMibMax = 1024;
 constexpr std::size_t kKeyCharsMin = 8;  // a shorter key is guessed
@@ -209,6 +210,39 @@ Option turn_token() {
     return option;
 }
 
+// A day of the calendar: the template would print whatever stands here.
+bool is_date(const std::string& text) {
+    if (text.size() != 10 || text[4] != '-' || text[7] != '-') return false;
+    const auto number = [&text](std::size_t at, std::size_t count) {
+        int value = -1;
+        const char* end = text.data() + at + count;
+        return std::from_chars(text.data() + at, end, value).ptr == end ? value : -1;
+    };
+    const std::chrono::year_month_day day(std::chrono::year(number(0, 4)),
+                                          std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                          std::chrono::day(static_cast<unsigned>(number(8, 2))));
+    return number(0, 4) >= 0 && number(5, 2) >= 0 && number(8, 2) >= 0 && day.ok();
+}
+
+Option template_date() {
+    Option option{"template-date",
+                  OptionGroup::sampling,
+                  "YYYY-MM-DD",
+                  "the day that chat templates see (default: today)",
+                  {},
+                  {}};
+    option.store = [](Config& config, const RawValue& raw) -> Status<> {
+        const auto* value = std::get_if<std::string>(&raw);
+        if (value == nullptr || !is_date(*value)) {
+            return refuse("a day that exists, as YYYY-MM-DD");
+        }
+        config.template_date = *value;
+        return Done{};
+    };
+    option.show = [](const Config& config) { return config.template_date; };
+    return option;
+}
+
 Option log_format() {
     Option option{
         "log-format", OptionGroup::logging, "text|json", "form of the log on stderr", {}, {}};
@@ -309,7 +343,7 @@ std::vector<Option> engine_options() {
 std::vector<Option> sampling_options() {
     using G = OptionGroup;
     std::vector<Option> rows;
-    rows.push_back(real("temperature", G::sampling, "0 = always the likeliest token", 0, 10, true,
+    rows.push_back(real("temperature", G::sampling, "0 = always the likeliest token", 0, 2, true,
                         [](Config& c) -> double& { return c.sampling.temperature; }));
     rows.push_back(real("top-p", G::sampling, "least probability mass to choose from", 0, 1, false,
                         [](Config& c) -> double& { return c.sampling.top_p; }));
@@ -322,9 +356,7 @@ std::vector<Option> sampling_options() {
     rows.push_back(integer(
         "max-tokens", G::sampling, "tokens of an answer; 0 = the room left in the context", 0,
         kContextTokensMax, [](Config& c) -> std::int64_t& { return c.sampling.max_tokens; }));
-    rows.push_back(text("template-date", G::sampling, "YYYY-MM-DD",
-                        "the day that chat templates see (default: today)",
-                        [](Config& c) -> std::string& { return c.template_date; }));
+    rows.push_back(template_date());
     return rows;
 }
 

@@ -27,6 +27,8 @@ class Scene {
         fs::create_directories(folder_);
         fs::current_path(folder_);
         setenv("HOME", (folder_ / "home").c_str(), 1);
+        write("engine", "x");
+        fs::permissions("engine", fs::perms::owner_all);
         unsetenv("XDG_CONFIG_HOME");
         clear();
     }
@@ -49,7 +51,7 @@ class Scene {
 };
 
 Result<Configuration> read(std::vector<const char*> arguments) {
-    arguments.insert(arguments.begin(), "strata-serve");
+    arguments.insert(arguments.begin(), {"strata-serve", "--engine", "engine"});
     return read_configuration(arguments);
 }
 
@@ -221,6 +223,26 @@ TEST_CASE("An unknown model lists the names that exist with the closest first") 
     CHECK(contains(refusal({"--model", "no.gguf"}), "'no.gguf' does not exist"));
     CHECK(contains(refusal({"--model", "../models/qwen3-8b"}), "no model"));
     CHECK(contains(refusal({}), "which model?"));
+}
+
+TEST_CASE("A missing program or page or a day that does not exist stops the start") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    Scene::write("plain.txt", "x");
+    Scene::write("ui/index.html", "x");
+    for (const char* bad : {"/nope", "plain.txt", "ui"}) {
+        INFO(bad);
+        CHECK(contains(refusal({"--model", "m.gguf", "--engine", bad}), "engine = "));
+    }
+    CHECK(read({"--model", "m.gguf", "--ui-dir", "ui"}).ok());
+    CHECK(contains(refusal({"--model", "m.gguf", "--ui-dir", "/nope"}), "ui_dir = /nope"));
+    CHECK(read({"--model", "m.gguf", "--template-date", "2024-02-29"}).ok());
+    for (const char* bad : {"2025-02-29", "2025-13-01", "2025-1-1", "today", "2025-02-3x"}) {
+        INFO(bad);
+        CHECK(contains(refusal({"--model", "m.gguf", "--template-date", bad}), "template_date = "));
+    }
+    CHECK(contains(refusal({"--model", "plain.txt"}), "'plain.txt' is no model file"));
+    CHECK(contains(refusal({"--model", "m.gguf", "--threads", "513"}), "from 0 to 512"));
 }
 
 TEST_CASE("Help is grouped and fits a terminal and can be searched") {
