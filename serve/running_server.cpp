@@ -168,8 +168,11 @@ void RunningServer::wait_for_requests() {
         });
         return;
     }
-    http_.abort_all();
-    supervisor_.shut_down([this] { io_.stop(); });
+    // The engine's end ends each request in words; only then are the connections cut.
+    supervisor_.shut_down([this] {
+        http_.abort_all();
+        io_.stop();
+    });
 }
 
 }  // namespace strata::serve
