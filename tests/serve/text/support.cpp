@@ -141,6 +141,10 @@ int Pattern::group(std::string_view character) const {
     return found > 0 ? found - 1 : 0;
 }
 
+double cpu_seconds() {
+    return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
 std::uint64_t Dice::next() {
     // splitmix64
     state_ += 0x9E3779B97F4A7C15ULL;

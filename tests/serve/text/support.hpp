@@ -57,6 +57,9 @@ class Pattern {
     std::unique_ptr<Compiled> compiled_;
 };
 
+// CPU seconds of this process: bounds on work must not depend on how busy the machine is.
+double cpu_seconds();
+
 // Random numbers that are the same everywhere.
 class Dice {
   public:
