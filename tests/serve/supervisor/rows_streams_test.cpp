@@ -68,8 +68,8 @@ TEST_CASE("a DONE without its line end does not complete a request", "[C1]") {
     Harness harness({"ready", "await GEN", "tokens 2",
                      "raw DONE 2 3 1.0 1.0 length 0 0 0 0 0 0 0 0 3 id=$ID", "exit 0"});
     const auto request = harness.submit(2);
-    REQUIRE(harness.run_until([&] { return request->ended(); }));
     INFO("row C1: bytes behind the last LF are never a message");
+    REQUIRE(harness.run_until([&] { return request->ended(); }));
     REQUIRE(request->failure);
     CHECK(request->failure->kind == FailureKind::engine_died);
     CHECK(request->tokens.size() == 2);
@@ -83,8 +83,8 @@ TEST_CASE("foreign text between the lines is counted and dropped", "[C2]") {
                      "line T 77", "line ready", "raw \\x00\\xFFT 1 id=$ID\\n", "tokens 1", "done",
                      "serve"});
     const auto request = harness.submit(3);
-    REQUIRE(harness.run_until([&] { return request->ended(); }));
     INFO("row C2: banners cost nobody anything");
+    REQUIRE(harness.run_until([&] { return request->ended(); }));
     REQUIRE(request->done);
     CHECK(request->tokens.size() == 3);
     CHECK(harness.supervisor->view().foreign_lines == 8);
@@ -117,8 +117,7 @@ TEST_CASE("an endless line costs bounded memory", "[C4]") {
 
 TEST_CASE("an engine that floods stderr before it reads a long command does not deadlock", "[C5]") {
     const std::string flood = std::to_string(4LL * 1024 * 1024 * long_factor());
-    SupervisorConfig config =
-        quick_config({"ready", "sleep 200", "flood stderr " + flood, "serve"});
+    SupervisorConfig config = quick_config({"ready", "hang 200", "flood stderr " + flood, "serve"});
     config.command.arguments.insert(config.command.arguments.end(), {"--context", "100000000"});
     Harness harness(config);
     harness.log.keep_engine_lines = false;
