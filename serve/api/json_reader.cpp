@@ -36,7 +36,7 @@ class BoundedMemory final : public json::memory_resource {
         return memory;
     }
     void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
-        ::operator delete(memory, bytes, std::align_val_t(alignment));
+        ::operator delete(memory, std::align_val_t(alignment));
         left_ += bytes;
     }
     bool do_is_equal(const json::memory_resource& other) const noexcept override {
