@@ -173,6 +173,8 @@ std::string report_of(const Outcome& outcome) {
     if (plan.miss != MissReason::none) {
         text += "; miss: " + std::string(protocol::word(miss_of(plan.miss))) +
                 ", first differing position " + std::to_string(plan.common);
+    } else if (plan.switched && !plan.restored) {
+        text += "; nothing differs, but no checkpoint lies before its end";
     }
     if (!outcome.fault.empty()) text += "; failed: " + outcome.fault;
     return text;

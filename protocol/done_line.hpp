@@ -22,7 +22,7 @@ std::optional<Finish> finish_of(std::string_view word);
 
 // Why a switch is no hit.
 enum class MissReason : std::uint8_t {
-    none,
+    none,       // no miss; or all of the prompt is known, and only no state was kept to resume at
     unseen,     // word: new. No candidate shares more than the root
     steering,   // only the steering differs
     level,      // the ids part because of another thinking level

@@ -77,8 +77,8 @@ bool same_first_turn(const PromptView& prompt, const LiveView& live) {
 MissReason reason(const PromptView& prompt, const LiveView& live, Position common) {
     const bool shares_more_than_root = common >= prompt.marks.first_turn;
     if (shares_more_than_root) {
-        return prompt.identity.steering != live.identity.steering ? MissReason::steering
-                                                                  : MissReason::rewritten;
+        if (prompt.identity.steering != live.identity.steering) return MissReason::steering;
+        return common == std::ssize(prompt.ids) ? MissReason::none : MissReason::rewritten;
     }
     const bool other_level = prompt.identity.level != live.identity.level;
     return other_level && same_first_turn(prompt, live) ? MissReason::level : MissReason::fresh;

@@ -15,7 +15,10 @@ namespace strata {
 
 enum class ResumeSource : std::uint8_t { cold, live, turn, root, interval, tail, pin };
 
-// Why a switch is no hit.
+// Why a switch is no hit. `none` is said of a continuation, and of a switch to which no reason
+// applies: every id of the prompt is in the live conversation, so it is neither new nor rewritten,
+// but a hybrid kept no state before the prompt's end (the same short prompt again; a chat cut back
+// to a turn whose checkpoint is gone). `common` is the prompt's length then.
 enum class MissReason : std::uint8_t {
     none,
     fresh,      // no candidate shares more than the root

@@ -123,6 +123,23 @@ TEST_CASE("a history that changed beyond the first turn with nothing to resume i
           expected(ResumeSource::cold, 0, true, MissReason::rewritten, 20));
 }
 
+TEST_CASE("a prompt that the live conversation holds whole is not rewritten") {
+    Live live;
+    live.checkpoints.clear();
+    using S = ResumeSource;
+    CHECK(plan(first_rows(20), live) == expected(S::cold, 0, true, MissReason::none, 20));
+    CHECK(plan(live_ids(), live) == expected(S::cold, 0, true, MissReason::none, 24));
+    // A root to resume at is not more than the root.
+    live.checkpoints = {{CheckpointKind::root, 10}};
+    CHECK(plan(first_rows(20), live) == expected(S::root, 10, true, MissReason::none, 20));
+    // One id more or another one is a change, and less than the first turn says nothing.
+    live.checkpoints.clear();
+    CHECK(plan(with(first_rows(20), {77}), live).miss == MissReason::rewritten);
+    CHECK(plan(first_rows(8), live).miss == MissReason::fresh);
+    live.identity.steering = "calm";
+    CHECK(plan(first_rows(20), live).miss == MissReason::steering);
+}
+
 TEST_CASE("another steering mode reuses nothing and is named when only it differs") {
     Live live;
     live.identity.steering = "calm";

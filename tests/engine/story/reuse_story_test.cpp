@@ -229,6 +229,19 @@ TEST_CASE("intervals fall on chunk ends and only the newest are kept") {
     check_plan(chat.say(edited), S::cold, 0, true, M::fresh);
 }
 
+TEST_CASE("a prompt that is sent again without turns is read again and was not rewritten") {
+    Chat chat(kHybrid);
+    check_plan(chat.stage.run({11, 12, 13}, 4), S::cold, 0, true, M::fresh);
+    const Told again = chat.stage.run({11, 12, 13}, 0);
+    check_plan(again, S::cold, 0, true, M::none);
+    CHECK(again.outcome.plan.common == 3);
+    check_plan(chat.stage.run({11, 12, 13}, 0), S::cold, 0, true, M::none);
+    check_plan(chat.stage.run({11, 12, 14}, 0), S::cold, 0, true, M::rewritten);
+    Chat attention(kAttention);
+    check_plan(attention.stage.run({11, 12, 13}, 4), S::cold, 0, true, M::fresh);
+    check_plan(attention.stage.run({11, 12, 13}, 0), S::live, 2, false, M::none);
+}
+
 TEST_CASE("hashes tell the same state by whatever road it was reached") {
     const FakeShape shape = GENERATE(kHybrid, kAttention);
     const TokenIds first = joined({system_turn(), question(2), assistant_opens()});
