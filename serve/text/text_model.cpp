@@ -197,13 +197,17 @@ Result<RenderedPrompt> TextModel::render_prompt(const TemplateDict& variables,
     return prompt;
 }
 
-std::vector<TokenId> TextModel::encode_text(std::string_view text, bool add_special,
-                                            bool parse_special) const {
-    const std::array<PromptPiece, 1> pieces = {{{std::string(text), !parse_special}}};
-    std::vector<TokenId> ids = tokenizer_->encode(pieces);
-    const Tokenizer::EdgeRules edges = tokenizer_->edges();
-    if (add_special && edges.add_bos) ids.insert(ids.begin(), edges.bos);
-    if (add_special && edges.add_eos) ids.push_back(edges.eos);
+Result<std::vector<TokenId>> TextModel::encode(std::string_view text, ParseSpecial special,
+                                               EdgeTokens edges) const {
+    if (text.size() > kTextBytesMax) {
+        return refuse("the text has " + std::to_string(text.size()) + " bytes, allowed are " +
+                      std::to_string(kTextBytesMax));
+    }
+    std::vector<TokenId> ids = tokenizer_->encode(text, special);
+    const Tokenizer::EdgeRules rules = tokenizer_->edges();
+    if (edges == EdgeTokens::none) return ids;
+    if (rules.add_bos) ids.insert(ids.begin(), rules.bos);
+    if (rules.add_eos) ids.push_back(rules.eos);
     return ids;
 }
 

@@ -26,6 +26,12 @@
 
 namespace strata::serve {
 
+// One raw text; no body of a request is larger.
+inline constexpr std::size_t kTextBytesMax = std::size_t{64} << 20U;
+
+// Whether a raw text gets the BOS and EOS that the file's rules ask for.
+enum class EdgeTokens : std::uint8_t { none, by_file };
+
 // Both empty: neither template nor vocabulary knows thinking.
 struct ThinkMarkers {
     std::string open;
@@ -55,10 +61,9 @@ class TextModel {
     // The text alone, for /apply-template.
     Result<std::string> render_text(const TemplateDict& variables,
                                     const TemplateLimits& limits) const;
-    // Raw text (completions, /tokenize). add_special: the file's BOS and EOS rules; parse_special:
-    // control and user-defined tokens are recognised in the text.
-    std::vector<TokenId> encode_text(std::string_view text, bool add_special,
-                                     bool parse_special) const;
+    // Raw text (completions, /tokenize). Refuses more than kTextBytesMax.
+    Result<std::vector<TokenId>> encode(std::string_view text, ParseSpecial special,
+                                        EdgeTokens edges) const;
     // Bytes of all ids, control tokens as their text.
     std::string decode(std::span<const TokenId> ids) const;
 

@@ -196,6 +196,11 @@ Result<std::vector<TokenId>> read_ends(const gguf::Header& header, std::size_t s
 
 }  // namespace
 
+std::vector<TokenId> Tokenizer::encode(std::string_view text, ParseSpecial special) const {
+    const std::array<PromptPiece, 1> pieces = {{{std::string(text), special == ParseSpecial::no}}};
+    return encode(pieces);
+}
+
 Result<std::unique_ptr<Tokenizer>> make_tokenizer(const gguf::Header& header) {
     auto vocabulary = Vocabulary::read(header);
     if (!vocabulary) return vocabulary.failure();

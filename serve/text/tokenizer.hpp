@@ -22,6 +22,10 @@ struct PromptPiece {
     bool from_message = false;
 };
 
+// Of one text: whether the control and user-defined tokens written in it are those tokens (raw
+// completions, /tokenize on request) or plain characters (everything that a message says).
+enum class ParseSpecial : std::uint8_t { no, yes };
+
 enum class TokenKind : std::uint8_t { normal, unknown, control, user_defined, unused, byte };
 
 class Tokenizer {
@@ -31,6 +35,7 @@ class Tokenizer {
     // cross the border of two pieces), but no control or user-defined token takes a character of a
     // message.
     virtual std::vector<TokenId> encode(std::span<const PromptPiece> pieces) const = 0;
+    std::vector<TokenId> encode(std::string_view text, ParseSpecial special) const;
     // The bytes of one token (may end inside a UTF-8 sequence); control tokens give their text.
     virtual std::string_view bytes(TokenId id) const = 0;
     virtual TokenKind kind(TokenId id) const = 0;

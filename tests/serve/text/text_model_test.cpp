@@ -156,8 +156,10 @@ TEST_CASE("a prompt has one BOS whether or not the template writes it") {
     }
     const auto model = TextModel::from_header(header);
     REQUIRE(model.ok());
-    CHECK(model->encode_text("a<s>", true, false) == std::vector<TokenId>{256, 'a', '<', 's', '>'});
-    CHECK(model->encode_text("a<s>", false, true) == std::vector<TokenId>{'a', 256});
+    const auto plain = model->encode("a<s>", ParseSpecial::no, EdgeTokens::by_file);
+    CHECK(plain.value() == std::vector<TokenId>{256, 'a', '<', 's', '>'});
+    const auto parsed = model->encode("a<s>", ParseSpecial::yes, EdgeTokens::none);
+    CHECK(parsed.value() == std::vector<TokenId>{'a', 256});
     CHECK(model->decode(std::vector<TokenId>{256, 'a', 257}) == "<s>a</s>");
 }
 
