@@ -45,6 +45,12 @@ protocol::PromptSource source_of(ResumeSource source) {
             return protocol::PromptSource::tail;
         case ResumeSource::pin:
             return protocol::PromptSource::pin;
+        case ResumeSource::parked:
+            return protocol::PromptSource::parked;
+        case ResumeSource::parked_checkpoint:
+            return protocol::PromptSource::parked_checkpoint;
+        case ResumeSource::borrowed:
+            return protocol::PromptSource::borrowed;
     }
     return protocol::PromptSource::cold;
 }
@@ -61,6 +67,18 @@ protocol::MissReason miss_of(MissReason reason) {
             return protocol::MissReason::level;
         case MissReason::rewritten:
             return protocol::MissReason::rewritten;
+        case MissReason::evicted:
+            return protocol::MissReason::evicted;
+        case MissReason::released:
+            return protocol::MissReason::released;
+        case MissReason::budget:
+            return protocol::MissReason::budget;
+        case MissReason::floor:
+            return protocol::MissReason::floor;
+        case MissReason::invalid:
+            return protocol::MissReason::invalid;
+        case MissReason::identity:
+            return protocol::MissReason::identity;
     }
     return protocol::MissReason::none;
 }

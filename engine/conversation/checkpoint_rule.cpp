@@ -25,6 +25,7 @@ PromptMarks mark_prompt(std::span<const TokenId> prompt, std::optional<Position>
     const auto first = std::upper_bound(opens.begin(), opens.end(), marks.root);
     marks.first_turn = first == opens.end() ? marks.root + 1 : *first;
     marks.last_turn = opens.empty() ? 0 : opens.back();
+    marks.last_question = opens.size() < 2 ? 0 : opens[opens.size() - 2];
     return marks;
 }
 

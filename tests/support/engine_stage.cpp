@@ -23,6 +23,12 @@ std::string source_word(ResumeSource source) {
             return "tail";
         case ResumeSource::pin:
             return "pin";
+        case ResumeSource::parked:
+            return "parked";
+        case ResumeSource::parked_checkpoint:
+            return "parked_checkpoint";
+        case ResumeSource::borrowed:
+            return "borrowed";
     }
     return "?";
 }

@@ -41,6 +41,7 @@ struct PromptMarks {
     Position root = 0;        // R: end of system prompt and tools
     Position first_turn = 1;  // F: end of the first turn; reuse of fewer tokens is "only the root"
     Position last_turn = 0;   // last turn-open token of the prompt; 0 = none
+    Position last_question = 0;  // the one before it: the turn that is answered; 0 = none
     friend bool operator==(const PromptMarks&, const PromptMarks&) = default;
 };
 

@@ -28,22 +28,22 @@ std::vector<HeldCheckpoint> held(std::initializer_list<CheckpointKind> kinds) {
 TEST_CASE("root and first turn follow the turn-open positions") {
     // System turn at 0, user turn at 4, assistant at 8.
     const TokenIds with_system{kOpen, 2, 7, 9, kOpen, 3, 7, 9, kOpen, 4};
-    CHECK(marks(with_system) == PromptMarks{4, 8, 8});
+    CHECK(marks(with_system) == PromptMarks{4, 8, 8, 4});
     // The user's turn first, assistant at 4, and a byte of text before nothing.
     const TokenIds without{kOpen, 3, 7, 9, kOpen, 4};
     CHECK(marks(without) == PromptMarks{0, 4, 4});
     // A token before the first turn belongs to the root.
     const TokenIds after_bos{50, kOpen, 3, 7, 9, kOpen, 4};
-    CHECK(marks(after_bos) == PromptMarks{1, 5, 5});
+    CHECK(marks(after_bos) == PromptMarks{1, 5, 5, 1});
     // Only a system turn: no second turn tells where it ends.
     CHECK(marks({kOpen, 2, 7, 9}) == PromptMarks{0, 1, 0});
 }
 
 TEST_CASE("the request's own root wins and the first turn is the first opening behind it") {
     const TokenIds ids{kOpen, 2, 7, 9, kOpen, 3, 7, 9, kOpen, 4};
-    CHECK(marks(ids, 4) == PromptMarks{4, 8, 8});
-    CHECK(marks(ids, 3) == PromptMarks{3, 4, 8});
-    CHECK(marks(ids, 9) == PromptMarks{9, 10, 8});
+    CHECK(marks(ids, 4) == PromptMarks{4, 8, 8, 4});
+    CHECK(marks(ids, 3) == PromptMarks{3, 4, 8, 4});
+    CHECK(marks(ids, 9) == PromptMarks{9, 10, 8, 4});
 }
 
 TEST_CASE("without turn-open tokens there is no root and any token is beyond it") {

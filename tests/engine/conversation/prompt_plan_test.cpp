@@ -28,8 +28,12 @@ struct Live {
     }
 };
 
+// What becomes of the live conversation is outgoing_test.cpp's.
 PromptPlan plan(const TokenIds& prompt, const Live& live, const Identity& identity = {}) {
-    return plan_prompt({prompt, mark_prompt(prompt, std::nullopt, kWords), identity}, live.view());
+    PromptPlan made =
+        plan_prompt({prompt, mark_prompt(prompt, std::nullopt, kWords), identity}, live.view());
+    made.outgoing = OutgoingFate::none;
+    return made;
 }
 
 TokenIds first_rows(std::size_t count) {
@@ -45,7 +49,13 @@ TokenIds with(TokenIds ids, std::initializer_list<TokenId> more) {
 
 PromptPlan expected(ResumeSource source, Position reused, bool switched, MissReason miss,
                     Position common) {
-    return {source, reused, switched, false, miss, common};
+    PromptPlan plan;
+    plan.source = source;
+    plan.reused = reused;
+    plan.switched = switched;
+    plan.miss = miss;
+    plan.common = common;
+    return plan;
 }
 
 }  // namespace
@@ -135,7 +145,7 @@ TEST_CASE("a prompt that the live conversation holds whole is not rewritten") {
     // One id more or another one is a change, and less than the first turn says nothing.
     live.checkpoints.clear();
     CHECK(plan(with(first_rows(20), {77}), live).miss == MissReason::rewritten);
-    CHECK(plan(first_rows(8), live).miss == MissReason::fresh);
+    CHECK(plan(with(first_rows(8), {60, kOpen, 3, 61, kOpen, 4}), live).miss == MissReason::fresh);
     live.identity.steering = "calm";
     CHECK(plan(first_rows(20), live).miss == MissReason::steering);
 }
