@@ -13,7 +13,7 @@ runs=5
 out=""
 while [ $# -gt 0 ]; do
     case "$1" in
-        --build) build=$2 ;;
+        --build) build=$(realpath "$2") ;;
         --model) model=$2 ;;
         --threads) threads=$2 ;;
         --runs) runs=$2 ;;
