@@ -59,12 +59,9 @@ void Tombstones::add(Tombstone&& stone) noexcept {
     list_.push_back(std::move(stone));
 }
 
-void Tombstones::forget(std::span<const TokenId> ids, std::string_view steering) {
-    if (list_.empty()) return;
-    const auto hashes = hash_prefixes(ids);
+void Tombstones::forget(std::span<const std::uint64_t> hashes, std::string_view steering) noexcept {
     std::erase_if(list_, [&](const Tombstone& stone) {
-        return stone.steering == steering && stone.tokens <= std::ssize(ids) &&
-               stone.matched(hashes, stone.tokens) == stone.tokens;
+        return stone.steering == steering && stone.matched(hashes, stone.tokens) == stone.tokens;
     });
 }
 

@@ -168,7 +168,7 @@ class ConversationCache {
     [[nodiscard]] std::uint64_t unique_bytes(EntryId entry) const;
     // Entries that release_oldest() could take.
     [[nodiscard]] std::int64_t releasable(std::optional<EntryId> guarded) const;
-    [[nodiscard]] const CacheCounters& counters() const { return counters_; }
+    [[nodiscard]] const CacheCounters& counters() const { return books_.counters; }
     [[nodiscard]] std::span<const Tombstone> tombstones() const { return tombstones_.list(); }
     [[nodiscard]] const HostLedger& ledger() const { return books_.ledger; }
     // True while a holder names it: the owner of bytes may sweep by it after a failure.
@@ -182,9 +182,9 @@ class ConversationCache {
     // The image of an entry that stays, and becomes the most recently active. Null when there is no
     // such entry.
     [[nodiscard]] SharedImage borrow(EntryId entry, std::int64_t now_ms);
-    // The entry that take() took is back in its place. Precondition: in flight, and nothing was
-    // committed since.
-    void undo_take() noexcept;
+    // The entry that take() took is back in its place. False, and nothing changed, when something
+    // was committed since: its place may be gone. Precondition: an image is in flight.
+    bool undo_take() noexcept;
 
     // Room for an outgoing conversation: retained K/V goes first (never the image's own pages),
     // then the least recently active entries that are neither pinned nor guarded. All or nothing. A
@@ -194,18 +194,20 @@ class ConversationCache {
     // active and supersedes. When the floor is not kept, it is given up again. Precondition: a
     // capture.
     [[nodiscard]] Commit commit(const MemoryReading& after);
-    // The capture failed: what only it named leaves. `allocation` leaves a tombstone.
+    // The capture failed (no memory): what only it named leaves, ascending. Leaves a tombstone.
+    // Precondition: a capture.
     [[nodiscard]] std::vector<HostBlobId> abort() noexcept;
 
     // Who is live now. Ends what was in flight; entries that the live conversation supersedes go.
     // Precondition: no capture is under way; each page is in the books.
     BookChange set_live(const LiveHolding& live);
-    // As set_live() of nobody, also in the midst of a failed request: ends a capture as well.
-    // Allocates nothing; the owner of bytes sweeps by names().
+    // As set_live() of nobody, also in the midst of a failed request: ends a capture as well, and
+    // puts a taken entry back where that can be. Allocates nothing; the owner of bytes sweeps by
+    // names().
     void forget_live() noexcept;
 
     // An outgoing conversation that the plan found superseded by the incoming one was dropped.
-    void count_superseded() { counters_.superseded += enabled() ? 1 : 0; }
+    void count_superseded() { books_.counters.superseded += enabled() ? 1 : 0; }
     // The chosen entry is no good (invalid or identity). Nothing when it is gone.
     BookChange discard(EntryId entry, Removal why);
 
@@ -226,32 +228,35 @@ class ConversationCache {
     struct Capture {
         ParkedEntry entry;
         std::vector<HostBlobId> ids;      // of the image, ascending
-        std::vector<HostBlobId> new_ids;  // of those, what nobody else named
+        std::vector<HostBlobId> new_ids;  // of those, what nobody else names
+        Tombstone stone;                  // made beforehand: abort() must not need memory
     };
     struct Incoming {
         ParkedEntry entry;
         std::vector<HostBlobId> ids;
-        std::size_t place = 0;  // entries that were more recent
+        std::size_t newer = 0;  // entries that were more recently active
         bool committed_since = false;
     };
-    // All that a step may change. A step works on a copy and puts it in place at its end, which
-    // cannot fail: so a step is done whole or not at all.
     struct Books {
         std::vector<ParkedEntry> entries;  // oldest first
         HostLedger ledger;
         std::vector<HostBlobId> live;  // clean pages, ascending
         std::optional<Incoming> incoming;
         std::optional<Capture> capture;
+        CacheCounters counters;
+        EntryId last_entry = 0;
     };
+    // A step works on a copy of the books and puts it in place at its end, which cannot fail: so a
+    // step is done whole or not at all.
     struct Draft;
 
-    void put_in_place(Draft& draft) noexcept;
+    [[nodiscard]] Draft draft() const;
+    BookChange put_in_place(Draft&& draft);
+    [[nodiscard]] Admission refuse(const ParkRequest& request, Admission admission, ParkSkip why);
 
     CacheLimits limits_;
     Books books_;
-    CacheCounters counters_;
     Tombstones tombstones_;
-    EntryId last_entry_ = 0;
 };
 
 }  // namespace strata

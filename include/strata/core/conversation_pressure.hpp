@@ -55,8 +55,7 @@ enum class PressureStep : std::uint8_t {
 // The figures of one check, complete when its step is `done`.
 struct PressureReport {
     PressureWhere where = PressureWhere::idle;
-    bool event = false;   // below the floor: something was done or said
-    bool silent = false;  // an exhausted event that was said before: no line, no event
+    bool event = false;  // below the floor: one line and one PRESSURE; false: neither
     bool settled = false;
     bool exhausted = false;  // nothing was left to release, and the target was not reached
     bool bound_reached = false;
@@ -90,19 +89,19 @@ class ConversationPressure {
     // Of the check that began last.
     [[nodiscard]] const PressureReport& report() const { return report_; }
     // A request ran: an exhausted event may be said again.
-    void request_ran() { said_exhausted_at_.reset(); }
+    void request_ran() { said_exhausted_.reset(); }
 
   private:
     void account(const PressureHoldings& holdings);
     PressureStep choose(const PressureHoldings& holdings);
-    PressureStep finish(const PressureHoldings& holdings);
+    PressureStep finish();
 
     PressureLimits limits_;
     PressureReport report_;
     PressureHoldings before_step_;
     PressureStep step_ = PressureStep::done;
-    std::int64_t units_ = 0;                          // released in this event
-    std::optional<std::uint64_t> said_exhausted_at_;  // held bytes when it was said
+    std::int64_t units_ = 0;                       // released in this event
+    std::optional<std::uint64_t> said_exhausted_;  // held bytes when it was said
 };
 
 // The one line on stderr, without its end:
@@ -115,7 +114,6 @@ class ConversationPressure {
 // pressure: 7,930 MiB/s).
 inline constexpr std::uint64_t kFillBytesPerSecond = 8'000'000'000;
 inline constexpr std::int64_t kIdleSliceMsMin = 50;  // a reading costs about 10 us
-inline constexpr std::int64_t kIdleSliceMsMax = 2000;
 
 // How long the idle engine may sleep before it looks again: as long as it takes to fill the
 // headroom above the floor at kFillBytesPerSecond, within [kIdleSliceMsMin, period_ms]. `period_ms`

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/core/conversation_image.hpp"
@@ -53,8 +55,8 @@ class Tombstones {
     Tombstones() { list_.reserve(kTombstonesMax); }
     [[nodiscard]] std::span<const Tombstone> list() const { return list_; }
     void add(Tombstone&& stone) noexcept;
-    // Forgets conversations of which `ids` holds everything: they are here again.
-    void forget(std::span<const TokenId> ids, std::string_view steering);
+    // Forgets conversations that `hashes` (hash_prefixes()) hold whole: they are here again.
+    void forget(std::span<const std::uint64_t> hashes, std::string_view steering) noexcept;
 
   private:
     std::vector<Tombstone> list_;  // oldest first
