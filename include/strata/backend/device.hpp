@@ -36,6 +36,12 @@ class Device {
     // Waits until everything asked of ops() so far has happened.
     virtual void synchronize() = 0;
     virtual Ops& ops() = 0;
+
+    // Makes host memory fast to copy from and to, for a device that copies by itself (page-locked).
+    // False: not needed, or refused; the memory is used as it is then.
+    virtual bool lock_pages(void* /*at*/, std::size_t /*bytes*/) { return false; }
+    // Of what lock_pages() locked; before it is unmapped.
+    virtual void unlock_pages(void* /*at*/, std::size_t /*bytes*/) noexcept {}
 };
 
 struct CpuDeviceOptions {
