@@ -30,6 +30,9 @@ namespace {
 // server that asked politely waits longer than that before it sends something stronger.
 constexpr std::chrono::milliseconds kOrphanGraceMs{1200};
 constexpr std::chrono::milliseconds kToldGraceMs{4000};
+// A load has nothing to lose. This much it gets, so that a refusal which is on its way is still
+// told.
+constexpr std::chrono::milliseconds kLoadGraceMs{300};
 constexpr std::chrono::milliseconds kLoadLineEveryMs{100};  // ten steps a second look smooth
 
 void log_line(std::string_view text) {
@@ -38,7 +41,15 @@ void log_line(std::string_view text) {
     std::fflush(stderr);
 }
 
-std::chrono::milliseconds grace_of(InputEnd end) {
+// What the process is busy with.
+enum class Stage : std::uint8_t {
+    checking,  // of the model file, before its weights are read: soon known, and worth to be told
+    loading,   // cannot be interrupted
+    serving,   // or leaving with a refusal
+};
+
+std::chrono::milliseconds grace_of(InputEnd end, Stage stage) {
+    if (stage == Stage::loading) return kLoadGraceMs;
     switch (end) {
         case InputEnd::closed:
         case InputEnd::parent_gone:
@@ -69,11 +80,13 @@ class LoadReporter {
 };
 
 Result<LoadedModel, LoadFailure> load_guarded(const EngineOptions& options, const ModelLoader& load,
-                                              LineOutput& output) {
+                                              LineOutput& output, std::atomic<Stage>& stage) {
     try {
         LoadReporter report(output);
-        return load(options,
-                    [&report](std::uint64_t done, std::uint64_t total) { report(done, total); });
+        return load(options, [&](std::uint64_t done, std::uint64_t total) {
+            stage = Stage::loading;
+            report(done, total);
+        });
     } catch (const std::bad_alloc&) {
         return Failure{LoadFailure{ExitStatus::no_device_or_memory,
                                    "not enough memory to load " + options.model_path}};
@@ -115,35 +128,38 @@ ExitStatus run_engine_process(const EngineOptions& options, const ProcessPipes& 
     const auto board = std::make_shared<StopBoard>();
     CommandInbox inbox(board);
     LineOutput output(pipes.output);
-    std::atomic<bool> loading = true;
+    std::atomic<Stage> stage = Stage::checking;
+    std::atomic<ExitStatus> status = ExitStatus::ended;
     InputPumpCalls calls;
     calls.take = [&](std::string_view bytes) { return inbox.take(bytes); };
     calls.has_room = [&] { return inbox.has_room(); };
-    calls.ended = [&](InputEnd end) {
-        inbox.close();
-        // A load cannot be interrupted and has nothing to lose.
-        return loading ? std::chrono::milliseconds(0) : grace_of(end);
-    };
-    calls.overdue = [] { ::_exit(static_cast<int>(ExitStatus::ended)); };
+    calls.ended = [&](InputEnd) { inbox.close(); };
+    calls.grace = [&](InputEnd end) { return grace_of(end, stage); };
+    calls.overdue = [&] { ::_exit(static_cast<int>(status.load())); };
     const InputPump pump(pipes.input, pipes.signals, options.parent_pid, std::move(calls));
+    const auto leave = [&](const LoadFailure& failure) {
+        status = failure.status;
+        stage = Stage::serving;
+        return leave_with(failure);
+    };
 
-    auto model = load_guarded(options, load, output);
-    if (!model) return leave_with(model.error());
+    auto model = load_guarded(options, load, output, stage);
+    if (!model) return leave(model.error());
     const EngineLimits limits = limits_of(options, *model->runner);
     auto engine = make_engine(std::move(model->runner), limits, board);
     if (!engine) {
         const bool memory = engine.error().kind == RefusalKind::out_of_memory;
-        return leave_with({memory ? ExitStatus::no_device_or_memory : ExitStatus::bad_option,
-                           engine.error().text});
+        return leave({memory ? ExitStatus::no_device_or_memory : ExitStatus::bad_option,
+                      engine.error().text});
     }
-    loading = false;
+    stage = Stage::serving;
     try {
         LineLoop(**engine, inbox, *board, output, log_line).run();
     } catch (const std::exception& fault) {
         const std::string text = std::string("the engine cannot go on: ") + fault.what();
         const protocol::ErrLine last{protocol::ErrCode::internal, 0, true, text};
         output.write(protocol::format(last) + "\n");
-        return leave_with({ExitStatus::fatal, text});
+        return leave({ExitStatus::fatal, text});
     }
     return ExitStatus::ended;
 }

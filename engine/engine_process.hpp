@@ -30,6 +30,8 @@ struct LoadFailure {
     ExitStatus status = ExitStatus::model_refused;
     std::string text;
 };
+// The first call says that the model is checked and its weights are being read: until then an end
+// of the input waits for what the check says, afterwards a load is simply given up.
 using LoadProgress = std::function<void(std::uint64_t bytes_done, std::uint64_t bytes_total)>;
 using ModelLoader =
     std::function<Result<LoadedModel, LoadFailure>(const EngineOptions&, const LoadProgress&)>;

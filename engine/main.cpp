@@ -18,8 +18,16 @@ int threads_of(const EngineOptions& options) {
     return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kThreadsMax);
 }
 
-Failure<LoadFailure> failed(ExitStatus status, const Refusal& refusal) {
-    return {LoadFailure{status, refusal.text}};
+ExitStatus status_of(RefusalKind kind) {
+    switch (kind) {
+        case RefusalKind::refused:
+            return ExitStatus::model_refused;
+        case RefusalKind::out_of_memory:
+            return ExitStatus::no_device_or_memory;
+        case RefusalKind::bad_option:
+            return ExitStatus::bad_option;
+    }
+    return ExitStatus::model_refused;
 }
 
 Result<LoadedModel, LoadFailure> load_model(const EngineOptions& options,
@@ -28,17 +36,18 @@ Result<LoadedModel, LoadFailure> load_model(const EngineOptions& options,
     cpu.threads = threads_of(options);
     cpu.kernels = std::string(kernel_name(options.kernels));
     auto device = make_cpu_device(cpu);
-    if (!device) return failed(ExitStatus::no_device_or_memory, device.error());
+    if (!device) {
+        return Failure{LoadFailure{ExitStatus::no_device_or_memory, device.error().text}};
+    }
     RunnerOptions model;
     model.model_path = options.model_path;
     model.kv_type = options.kv;
     model.max_context = options.max_context;
     model.chunk_tokens = options.chunk_tokens;
+    model.turn_token = static_cast<TokenId>(options.turn_token);
     auto runner = load_runner(**device, model, progress);
     if (!runner) {
-        const bool memory = runner.error().kind == RefusalKind::out_of_memory;
-        return failed(memory ? ExitStatus::no_device_or_memory : ExitStatus::model_refused,
-                      runner.error());
+        return Failure{LoadFailure{status_of(runner.error().kind), runner.error().text}};
     }
     return LoadedModel{std::move(device).value(), std::move(runner).value()};
 }

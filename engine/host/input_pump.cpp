@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace {
 constexpr std::size_t kReadBytes = 64 * 1024;  // what a pipe holds
 constexpr int kForever = -1;
 constexpr int kParentLookMs = 300;  // an orphan is to be gone within 2 s, its grace included
+constexpr std::chrono::milliseconds kGraceLookMs{20};  // a fraction of the shortest grace
 constexpr int kNoRoomLookMs = 10;  // while nobody takes lines; only hang-up and signals are watched
 
 }  // namespace
@@ -74,13 +76,14 @@ InputEnd InputPump::pump() {
 }
 
 void InputPump::guard_exit(InputEnd end) {
-    const std::chrono::milliseconds allowed = calls_.ended(end);
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point ended_at = Clock::now();
+    calls_.ended(end);
     pollfd leaving{leaving_, POLLIN, 0};
-    int ready = 0;
-    do {
-        ready = ::poll(&leaving, 1, static_cast<int>(allowed.count()));
-    } while (ready < 0 && errno == EINTR);
-    if (ready == 0) calls_.overdue();
+    while (Clock::now() - ended_at < calls_.grace(end)) {
+        if (::poll(&leaving, 1, static_cast<int>(kGraceLookMs.count())) > 0) return;
+    }
+    calls_.overdue();
 }
 
 }  // namespace strata

@@ -2,7 +2,7 @@
 // cannot keep it from seeing a STOP. It knows no protocol: bytes go to a callback.
 //
 // It ends, once, for one of four reasons, and then guards the exit: when the process has not left
-// after the time that `ended` allowed, `overdue` is called (which leaves at once). So no death of
+// after the time that `grace` allows, `overdue` is called (which leaves at once). So no death of
 // the parent, no closed stdin and no SIGTERM can leave an engine behind.
 #pragma once
 
@@ -25,7 +25,10 @@ struct InputPumpCalls {
     // All on the pump's thread.
     std::function<bool(std::string_view bytes)> take;  // false: read no more
     std::function<bool()> has_room;                    // false: take() would have to wait
-    std::function<std::chrono::milliseconds(InputEnd)> ended;
+    std::function<void(InputEnd)> ended;               // once
+    // How long after its end the process may stay. Asked again all the while: what it is busy with
+    // may change.
+    std::function<std::chrono::milliseconds(InputEnd)> grace;
     std::function<void()> overdue;
 };
 

@@ -13,18 +13,23 @@ namespace strata {
 
 namespace {
 constexpr int kFirstPrivateFd = 3;
+
+// A descriptor that is closed becomes one of /dev/null.
+void open_if_closed(int descriptor, int flags) {
+    if (::fcntl(descriptor, F_GETFD) >= 0) return;
+    const int nowhere = ::open("/dev/null", flags);
+    if (nowhere >= 0 && nowhere != descriptor) {
+        ::dup2(nowhere, descriptor);
+        ::close(nowhere);
+    }
 }
+}  // namespace
 
 Result<int> claim_stdout() {
     const int claimed = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, kFirstPrivateFd);
     if (claimed < 0) return refuse(std::string("stdout cannot be used: ") + std::strerror(errno));
-    if (::fcntl(STDERR_FILENO, F_GETFD) < 0) {
-        const int nowhere = ::open("/dev/null", O_WRONLY);
-        if (nowhere >= 0 && nowhere != STDERR_FILENO) {
-            ::dup2(nowhere, STDERR_FILENO);
-            ::close(nowhere);
-        }
-    }
+    open_if_closed(STDIN_FILENO, O_RDONLY);
+    open_if_closed(STDERR_FILENO, O_WRONLY);
     if (::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
         return refuse(std::string("stdout cannot be moved away: ") + std::strerror(errno));
     }

@@ -9,7 +9,9 @@
 namespace strata {
 
 // Moves descriptor 1 to a private close-on-exec one and points 1 at stderr (at /dev/null when there
-// is no stderr). To be called first in main. Refuses when stdout is closed.
+// is no stderr). A closed stdin becomes an empty one: a descriptor that is opened later must not
+// take its number and be read as commands. To be called first in main. Refuses when stdout is
+// closed.
 Result<int> claim_stdout();
 
 class LineOutput {

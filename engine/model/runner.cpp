@@ -58,13 +58,35 @@ class LoadedRunner final : public Runner {
 
 Status<> check(const RunnerOptions& options) {
     if (options.chunk_tokens < 1 || options.chunk_tokens > kChunkTokensMax) {
-        return refuse("chunk of " + std::to_string(options.chunk_tokens) +
-                      " tokens is not within 1 to " + std::to_string(kChunkTokensMax));
+        return refuse_option("chunk of " + std::to_string(options.chunk_tokens) +
+                             " tokens is not within 1 to " + std::to_string(kChunkTokensMax));
     }
     if (options.kv_type != ElementType::f32 && options.kv_type != ElementType::f16) {
-        return refuse(std::string("K/V rows cannot be ") + element_type_name(options.kv_type) +
-                      "; allowed: F32, F16");
+        return refuse_option(std::string("K/V rows cannot be ") +
+                             element_type_name(options.kv_type) + "; allowed: F32, F16");
     }
+    return Done{};
+}
+
+Status<> check_fit(const RunnerOptions& options, const ModelConfig& config) {
+    if (options.max_context > config.trained_context) {
+        return refuse_option("a context of " + std::to_string(options.max_context) +
+                             " tokens is more than the " + std::to_string(config.trained_context) +
+                             " it was made for");
+    }
+    if (options.turn_token >= config.vocabulary) {
+        return refuse_option("turn-token is " + std::to_string(options.turn_token) +
+                             ", allowed are ids of the vocabulary, 0 to " +
+                             std::to_string(config.vocabulary - 1));
+    }
+    return Done{};
+}
+
+// That the file has every tensor in its shape, before the first of many gigabytes is read.
+Status<> rehearse(const Weights& weights, const ModelConfig& config, const Geometry& geometry) {
+    WeightLoader rehearsal(weights);
+    static_cast<void>(load_decoder({config, geometry, rehearsal}));
+    if (rehearsal.refusal()) return Failure<Refusal>{*rehearsal.refusal()};
     return Done{};
 }
 
@@ -74,13 +96,9 @@ Result<LoadedRunner::Parts> load_parts(Device& device, const RunnerOptions& opti
     if (!weights.ok()) return weights.failure();
     const Result<ModelConfig> config = read_model_config(weights->header());
     if (!config.ok()) return config.failure();
-    if (options.max_context > config->trained_context) {
-        return refuse("a context of " + std::to_string(options.max_context) +
-                      " tokens is more than the " + std::to_string(config->trained_context) +
-                      " it was made for");
-    }
     Result<VocabularyFacts> vocabulary = read_vocabulary(weights->header(), config->vocabulary);
     if (!vocabulary.ok()) return vocabulary.failure();
+    if (const Status<> fits = check_fit(options, *config); !fits.ok()) return fits.failure();
 
     LoadedRunner::Parts out;
     out.chunk_tokens = options.chunk_tokens;
@@ -89,6 +107,9 @@ Result<LoadedRunner::Parts> load_parts(Device& device, const RunnerOptions& opti
     out.geometry.weights_bytes = static_cast<std::size_t>(weights->tensor_bytes());
     out.vocabulary = std::move(*vocabulary);
     out.vocabulary.name = config->name;
+    const Status<> whole = rehearse(*weights, *config, out.geometry);
+    if (!whole.ok()) return whole.failure();
+    if (progress) progress(0, weights->tensor_bytes());
     WeightLoader load(device, *weights, progress);
     out.decoder = load_decoder({*config, out.geometry, load});
     if (load.refusal()) return Failure<Refusal>{*load.refusal()};

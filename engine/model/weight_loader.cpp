@@ -26,17 +26,18 @@ std::optional<StoredTensor> WeightLoader::find(const std::string& name,
 }
 
 const Weight* WeightLoader::keep(const std::string& name, const StoredTensor& stored) {
-    Result<std::unique_ptr<Weight>> uploaded = device_.upload(stored);
-    if (!uploaded.ok()) {
-        fail(name, uploaded.error());
-        return nullptr;
-    }
-    Weight& weight = **uploaded;
     const Result<std::vector<float>> scales = stored_.companion_scale(name, stored.experts);
     if (!scales.ok()) {
         refusal_ = scales.error();
         return nullptr;
     }
+    if (device_ == nullptr) return nullptr;
+    Result<std::unique_ptr<Weight>> uploaded = device_->upload(stored);
+    if (!uploaded.ok()) {
+        fail(name, uploaded.error());
+        return nullptr;
+    }
+    Weight& weight = **uploaded;
     if (scales->size() == 1) {
         weight.scale = scales->front();
     } else {
@@ -48,7 +49,8 @@ const Weight* WeightLoader::keep(const std::string& name, const StoredTensor& st
 }
 
 const float* WeightLoader::keep_values(const std::string& name, const StoredTensor& stored) {
-    Result<Buffer> uploaded = device_.upload_values(stored);
+    if (device_ == nullptr) return nullptr;
+    Result<Buffer> uploaded = device_->upload_values(stored);
     if (!uploaded.ok()) {
         fail(name, uploaded.error());
         return nullptr;
@@ -74,7 +76,7 @@ const float* WeightLoader::optional_values(const std::string& name, std::int64_t
 }
 
 Buffer WeightLoader::allocate(std::size_t bytes) {
-    Result<Buffer> buffer = device_.allocate(bytes);
+    Result<Buffer> buffer = device_->allocate(bytes);
     if (buffer.ok()) return *buffer;
     if (!refusal_) refusal_ = buffer.error();
     return {};
@@ -87,7 +89,7 @@ const float* WeightLoader::turned_values(const std::string& name, std::int64_t k
     if (flat == nullptr) return nullptr;
     const std::size_t bytes = static_cast<std::size_t>(kernel * channels) * sizeof(float);
     std::vector<float> before(static_cast<std::size_t>(kernel * channels));
-    device_.copy_to_host(before.data(), flat, bytes);
+    device_->copy_to_host(before.data(), flat, bytes);
     std::vector<float> after(before.size());
     for (std::int64_t c = 0; c < channels; ++c) {
         for (std::int64_t j = 0; j < kernel; ++j) {
@@ -95,8 +97,8 @@ const float* WeightLoader::turned_values(const std::string& name, std::int64_t k
                 before[static_cast<std::size_t>(c * kernel + j)];
         }
     }
-    device_.copy_from_host(tensors_.values.back().address(), after.data(), bytes);
-    device_.synchronize();
+    device_->copy_from_host(tensors_.values.back().address(), after.data(), bytes);
+    device_->synchronize();
     return flat;
 }
 
@@ -106,6 +108,7 @@ const Weight* WeightLoader::row_groups(const std::string& name, std::int64_t col
     const std::optional<StoredTensor> stored = find(name, {cols, rows});
     if (!stored) return nullptr;
     STRATA_INVARIANT(rows % stride == 0 && part + count <= stride);
+    if (device_ == nullptr) return keep(name, *stored);
     const std::size_t row_bytes = stored->bytes.size() / static_cast<std::size_t>(rows);
     std::vector<std::byte> picked;
     for (std::int64_t row = part; row < rows; row += stride) {
@@ -121,17 +124,18 @@ std::vector<float> WeightLoader::optional_host_values(const std::string& name, s
     const float* on_device = optional_values(name, count);
     if (on_device == nullptr) return out;
     out.resize(static_cast<std::size_t>(count));
-    device_.copy_to_host(out.data(), on_device, out.size() * sizeof(float));
-    device_.synchronize();
+    device_->copy_to_host(out.data(), on_device, out.size() * sizeof(float));
+    device_->synchronize();
     return out;
 }
 
 const double* WeightLoader::upload_doubles(std::span<const double> values) {
+    if (device_ == nullptr) return nullptr;
     tensors_.values.push_back(allocate(values.size_bytes()));
     void* to = tensors_.values.back().address();
     if (to == nullptr) return nullptr;
-    device_.copy_from_host(to, values.data(), values.size_bytes());
-    device_.synchronize();
+    device_->copy_from_host(to, values.data(), values.size_bytes());
+    device_->synchronize();
     return static_cast<const double*>(to);
 }
 

@@ -2,7 +2,8 @@
 // and its progress; which tensors a model has and how they are called is said by arch/*.cpp.
 //
 // The first refusal is kept and wins: the calls after it give null, so that an architecture can
-// list its tensors without a check after each of them.
+// list its tensors without a check after each of them. For the same reason a loader without a
+// device can rehearse: it finds and checks all that is asked for, uploads nothing and gives null.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,9 @@ class WeightLoader {
     // Bytes done and bytes in all.
     using Progress = std::function<void(std::uint64_t, std::uint64_t)>;
     WeightLoader(Device& device, const Weights& stored, Progress progress)
-        : device_(device), stored_(stored), progress_(std::move(progress)) {}
+        : device_(&device), stored_(stored), progress_(std::move(progress)) {}
+    // A rehearsal.
+    explicit WeightLoader(const Weights& stored) : stored_(stored) {}
 
     bool contains(const std::string& name) const { return stored_.contains(name); }
     // {cols, rows}, or {cols, rows, experts}.
@@ -62,7 +65,7 @@ class WeightLoader {
     void fail(const std::string& name, const Refusal& refusal);
     void report(std::size_t bytes);
 
-    Device& device_;
+    Device* device_ = nullptr;  // null: a rehearsal
     const Weights& stored_;
     Progress progress_;
     std::uint64_t bytes_done_ = 0;

@@ -66,13 +66,16 @@ void sleep_ms(std::int64_t ms) {
 Result<LoadedModel, LoadFailure> load_fake(const EngineOptions& options,
                                            const LoadProgress& progress) {
     const Behaviour behaviour(options.model_path);
+    sleep_ms(behaviour.get("check_ms"));
     if (behaviour.get("refused") != 0) {
         return Failure{LoadFailure{ExitStatus::model_refused, "the model file is not one"}};
     }
     if (behaviour.get("too_large") != 0) throw std::bad_alloc();
-    for (std::uint64_t i = 0; i <= 4; ++i) {
-        sleep_ms(behaviour.get("load_ms") / 5);
+    progress(0, 100);
+    for (std::uint64_t i = 1; i <= 4; ++i) {
+        sleep_ms(behaviour.get("load_ms") / 4);
         progress(i * 25, 100);
+        if (behaviour.get("grows_too_large") != 0) throw std::bad_alloc();
     }
     FakeShape shape;
     shape.recurrent = behaviour.get("hybrid") != 0;

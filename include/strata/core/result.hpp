@@ -9,8 +9,9 @@
 
 namespace strata {
 
-// Lets the caller of a load tell "this file is wrong" from "this machine is too small".
-enum class RefusalKind : unsigned char { refused, out_of_memory };
+// Lets the caller of a load tell "this file is wrong" from "this machine is too small" and from
+// "this option does not fit the file".
+enum class RefusalKind : unsigned char { refused, out_of_memory, bad_option };
 
 // A refusal in words: names the thing, its value and what is allowed.
 struct Refusal {
@@ -27,6 +28,9 @@ Failure(E) -> Failure<E>;
 
 inline Failure<Refusal> refuse(std::string text) {
     return {Refusal{std::move(text), RefusalKind::refused}};
+}
+inline Failure<Refusal> refuse_option(std::string text) {
+    return {Refusal{std::move(text), RefusalKind::bad_option}};
 }
 inline Failure<Refusal> refuse_memory(std::string text) {
     return {Refusal{std::move(text), RefusalKind::out_of_memory}};

@@ -31,11 +31,16 @@ class Heard {
             const std::lock_guard lock(mutex_);
             return room_;
         };
-        calls.ended = [this, grace](InputEnd end) {
+        calls.ended = [this](InputEnd end) {
             const std::lock_guard lock(mutex_);
             end_ = end;
+            ++ends_;
             changed_.notify_all();
-            return grace;
+        };
+        grace_ = grace;
+        calls.grace = [this](InputEnd) {
+            const std::lock_guard lock(mutex_);
+            return grace_;
         };
         calls.overdue = [this] {
             const std::lock_guard lock(mutex_);
@@ -53,15 +58,22 @@ class Heard {
         const std::lock_guard lock(mutex_);
         room_ = room;
     }
+    void set_grace(Ms grace) {
+        const std::lock_guard lock(mutex_);
+        grace_ = grace;
+    }
     const std::string& text() const { return text_; }
     std::optional<InputEnd> end() const { return end_; }
     bool overdue() const { return overdue_; }
+    int ends() const { return ends_; }
 
   private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::string text_;
     std::optional<InputEnd> end_;
+    Ms grace_{0};
+    int ends_ = 0;
     bool overdue_ = false;
     bool room_ = true;
 };
@@ -169,6 +181,18 @@ TEST_CASE("a process that does not leave in time is overdue and one that does is
         CHECK(in_time.await(ended_by(InputEnd::closed)));
     }
     CHECK_FALSE(in_time.overdue());
+}
+
+TEST_CASE("the grace may change while the process is leaving") {
+    Pipes pipes;
+    Heard heard;
+    const InputPump pump(pipes.input[0], pipes.signals, 0, heard.calls(Ms(60'000)));
+    pipes.hang_up();
+    CHECK(heard.await(ended_by(InputEnd::closed)));
+    CHECK_FALSE(heard.await([](const Heard& h) { return h.overdue(); }, Ms(100)));
+    heard.set_grace(Ms(0));
+    CHECK(heard.await([](const Heard& h) { return h.overdue(); }));
+    CHECK(heard.ends() == 1);
 }
 
 }  // namespace strata

@@ -209,6 +209,36 @@ TEST_CASE("a missing tensor is refused by its name") {
     CHECK_THAT(opened.refusal(), Contains("blk.0.attn_k.weight") && Contains("tiny.gguf"));
 }
 
+TEST_CASE("what the file lacks is known before a weight is read") {
+    for (const std::string last : {"blk.0.ffn_down.weight", "output.weight"}) {
+        TinyModel model = llama();
+        if (last == "output.weight") model.tensor(last).dims = {kWidth, kVocabulary / 2};
+        if (last == "output.weight") model.tensor(last).values.resize(kWidth * kVocabulary / 2);
+        if (last != "output.weight") model.remove(last);
+        Opened opened(model);
+        int calls = 0;
+        opened.progress = [&](std::uint64_t, std::uint64_t) { ++calls; };
+        CHECK_THAT(opened.refusal(), Contains(last));
+        CHECK(calls == 0);
+    }
+}
+
+TEST_CASE("options that do not fit the file are refused as options before a weight is read") {
+    Opened opened(llama());
+    int calls = 0;
+    opened.progress = [&](std::uint64_t, std::uint64_t) { ++calls; };
+    opened.options.turn_token = kVocabulary;
+    CHECK_THAT(opened.refusal(), Contains("turn-token is 24") && Contains("0 to 23"));
+    CHECK(opened.load().error().kind == RefusalKind::bad_option);
+    opened.options.turn_token = kVocabulary - 1;
+    opened.options.max_context = 65;
+    CHECK(opened.load().error().kind == RefusalKind::bad_option);
+    CHECK(calls == 0);
+    opened.options.max_context = 64;
+    CHECK(opened.load().ok());
+    CHECK(Opened(llama().remove("output_norm.weight")).load().error().kind == RefusalKind::refused);
+}
+
 TEST_CASE("a tensor of another shape than the configuration says is refused by its name") {
     TinyModel model = llama();
     model.remove("blk.0.ffn_down.weight").add("blk.0.ffn_down.weight", {kHidden, kWidth - 1});
@@ -309,6 +339,7 @@ TEST_CASE("loading reports its progress from little to all bytes") {
     const auto runner = opened.load();
     REQUIRE(runner.ok());
     CHECK(done.size() > 5);
+    CHECK(done.front() == 0);
     CHECK(std::is_sorted(done.begin(), done.end()));
     CHECK(done.back() == all);
     CHECK(all == (*runner)->geometry().weights_bytes);

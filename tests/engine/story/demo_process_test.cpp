@@ -1,6 +1,7 @@
 // strata-engine itself with the demo model, by hand over pipes as a server would: the recorded
 // answers, reuse of the conversation, STOP, seeds, and equal hashes for equal roads.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -228,6 +229,49 @@ TEST_CASE("the real engine ends with status 0 and refuses files that are no mode
     REQUIRE(absent.wait(Ms(5000)));
     CHECK(absent.wait()->status == 3);
     CHECK_THAT(absent.stderr_text(), Catch::Contains("/nowhere/m.gguf"));
+}
+
+TEST_CASE("the real engine refuses with its status and its reason though nobody is at its input") {
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("strata-refused-" + std::to_string(::getpid()));
+    std::filesystem::create_directory(folder);
+    const std::string demo = kFolder + "strata-demo-q8_0.gguf";
+    const std::string truncated = folder / "truncated.gguf";
+    std::filesystem::copy_file(demo, truncated);
+    std::filesystem::resize_file(truncated, std::filesystem::file_size(demo) - 1);
+    const std::string empty = folder / "empty.gguf";
+    std::ofstream(empty).close();
+    struct Case {
+        std::vector<std::string> arguments;
+        int status;
+        std::string text;
+    };
+    const std::vector<Case> cases{
+        {{"--model", folder / "absent.gguf"}, 3, "absent.gguf"},
+        {{"--model", truncated}, 3, "truncated.gguf"},
+        {{"--model", empty}, 3, "empty.gguf"},
+        {{"--model", folder}, 3, folder},
+        {{"--model", kFolder + "strata-demo-reference.json"}, 3, "strata-demo-reference.json"},
+        {{"--model", demo, "--turn-token", "6144000"}, 2, "turn-token is 6144000"},
+        {{"--model", demo, "--max-context", "16777216"}, 2, "16777216"},
+        {{"--model", demo, "--threads", "0x2"}, 2, "--threads is \"0x2\""},
+        {{"--model", demo}, 0, ""},
+    };
+    for (const std::string redirection : {"</dev/null", "<&-"}) {
+        for (const Case& each : cases) {
+            INFO(redirection << " " << each.arguments.back());
+            std::vector<std::string> arguments{"-c", "exec \"$0\" \"$@\" " + redirection,
+                                               STRATA_BIN_DIR "/strata-engine"};
+            arguments.insert(arguments.end(), each.arguments.begin(), each.arguments.end());
+            PipedEngine engine("/bin/sh", arguments);
+            const auto end = engine.wait(Ms(5000));
+            REQUIRE(end);
+            CHECK(end->exited);
+            CHECK(end->status == each.status);
+            CHECK_THAT(engine.stderr_text(), Catch::Contains(each.text));
+        }
+    }
+    std::filesystem::remove_all(folder);
 }
 
 }  // namespace strata::tests

@@ -1,6 +1,7 @@
 // The engine's process on the fake model: what it prints, how it ends, and that nothing keeps it
 // alive (rows C2, C5 to C7, C17 and C18 of the reliability table, from the engine's side).
 #include <algorithm>
+#include <fstream>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -63,6 +64,22 @@ struct Running : PipedEngine {
 
 std::int64_t ms_since(Clock::time_point began) {
     return std::chrono::duration_cast<Ms>(Clock::now() - began).count();
+}
+
+// True once the process waits for SIGTERM instead of dying of it; false when it has left before.
+bool claims_signals(pid_t pid) {
+    const auto began = Clock::now();
+    while (ms_since(began) < 5000) {
+        std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+        for (std::string line; std::getline(status, line);) {
+            if (line.starts_with("State:") && line.find('Z') != line.npos) return false;
+            if (!line.starts_with("SigBlk:")) continue;
+            const auto blocked = std::stoull(line.substr(line.find('\t') + 1), nullptr, 16);
+            if ((blocked >> (SIGTERM - 1) & 1) != 0) return true;
+        }
+        std::this_thread::sleep_for(Ms(2));
+    }
+    return false;
 }
 
 }  // namespace
@@ -429,6 +446,54 @@ TEST_CASE("a start that fails says why and leaves with its own status") {
         CHECK_THAT(engine.stderr_text(), Catch::Contains(each.text));
         for (const auto& line : engine.rest()) CHECK(line.starts_with("LOAD "));
     }
+}
+
+TEST_CASE("a start that fails says why though its input has ended") {
+    struct Case {
+        std::string model;
+        std::vector<std::string> more;
+        int status;
+        std::string text;
+    };
+    const std::vector<Case> cases{
+        {"refused,check_ms=600", {}, 3, "the model file is not one"},
+        {"too_large,check_ms=600", {}, 4, "not enough memory to load too_large"},
+        {"grows_too_large,load_ms=200", {}, 4, "not enough memory to load grows_too_large"},
+        {"hybrid", {"--turn-token", "97"}, 2, "turn-token is 97"},
+        {"hybrid", {"--kv", "f8"}, 2, "--kv is \"f8\""},
+    };
+    const std::string how = GENERATE(as<std::string>{}, "</dev/null", "<&-", "EOF", "QUIT", "TERM");
+    for (const Case& each : cases) {
+        INFO(each.model << " " << each.text << " " << how);
+        const bool redirected = how.front() == '<';
+        std::vector<std::string> arguments{"-c", "exec \"$0\" \"$@\" " + (redirected ? how : ""),
+                                           kProgram, "--model", each.model};
+        arguments.insert(arguments.end(), each.more.begin(), each.more.end());
+        PipedEngine engine("/bin/sh", arguments);
+        if (how == "TERM" && claims_signals(engine.pid())) engine.signal(SIGTERM);
+        if (how == "QUIT") engine.send("QUIT");
+        if (how == "EOF") engine.close_stdin();
+        const auto end = engine.wait(Ms(5000));
+        REQUIRE(end);
+        CHECK(end->exited);
+        CHECK(end->status == each.status);
+        CHECK_THAT(engine.stderr_text(), Catch::Contains(each.text));
+    }
+}
+
+TEST_CASE("a start without an input ends with 0 when nothing is wrong") {
+    const std::string redirection = GENERATE(as<std::string>{}, "</dev/null", "<&-");
+    const std::string model = GENERATE(as<std::string>{}, "hybrid", "hybrid,load_ms=60000");
+    INFO(redirection << " " << model);
+    const auto began = Clock::now();
+    PipedEngine engine("/bin/sh",
+                       {"-c", "exec \"$0\" \"$@\" " + redirection, kProgram, "--model", model});
+    const auto end = engine.wait(Ms(4000));
+    REQUIRE(end);
+    CHECK(end->exited);
+    CHECK(end->status == 0);
+    CHECK(ms_since(began) < 1500 + kSanitizerMs);
+    CHECK(engine.stderr_text().empty());
 }
 
 TEST_CASE("help and version go to stdout and leave with 0") {
