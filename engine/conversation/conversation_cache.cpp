@@ -273,7 +273,6 @@ Admission ConversationCache::admit(const ParkRequest& request) {
     std::uint64_t captured = 0;  // of the new bytes, what is not in RAM yet
     for (const HostBlob& blob : blobs) {
         if (names(blob.id)) continue;
-        capture.new_ids.push_back(blob.id);
         admission.new_bytes += blob.bytes;
         captured += blob.resident ? 0 : blob.bytes;
     }
@@ -296,6 +295,9 @@ Admission ConversationCache::admit(const ParkRequest& request) {
     const std::uint64_t back = bytes() + admission.new_bytes - work.books.ledger.bytes();
     if (auto skip = floor_skip(request.reading, limits_.floor_bytes, captured, back)) {
         return refuse(request, admission, *skip);
+    }
+    for (const HostBlobId id : capture.ids) {
+        if (work.books.ledger.count(id) == 1) capture.only_ids.push_back(id);
     }
     admission.admitted = true;
     admission.entry = ++work.books.last_entry;
@@ -330,7 +332,7 @@ std::vector<HostBlobId> ConversationCache::abort() noexcept {
     STRATA_INVARIANT(books_.capture);
     books_.ledger.remove_quietly(books_.capture->ids);
     tombstones_.add(std::move(books_.capture->stone));
-    std::vector<HostBlobId> left = std::move(books_.capture->new_ids);
+    std::vector<HostBlobId> left = std::move(books_.capture->only_ids);
     books_.capture.reset();
     return left;
 }

@@ -227,9 +227,9 @@ class ConversationCache {
   private:
     struct Capture {
         ParkedEntry entry;
-        std::vector<HostBlobId> ids;      // of the image, ascending
-        std::vector<HostBlobId> new_ids;  // of those, what nobody else names
-        Tombstone stone;                  // made beforehand: abort() must not need memory
+        std::vector<HostBlobId> ids;       // of the image, ascending
+        std::vector<HostBlobId> only_ids;  // of those, what nobody else names
+        Tombstone stone;                   // made beforehand: abort() must not need memory
     };
     struct Incoming {
         ParkedEntry entry;
