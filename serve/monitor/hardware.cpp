@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 namespace strata::serve {
 namespace {
@@ -77,6 +78,10 @@ HardwareReading HardwareReader::read(int engine_pid) {
         const std::string status = read_all("/proc/" + std::to_string(engine_pid) + "/status");
         reading.engine_resident_bytes = parse_kib_line(status, "VmRSS");
     }
+    reading.server_resident_bytes = parse_kib_line(read_all("/proc/self/status"), "VmRSS");
+    const unsigned int threads = std::thread::hardware_concurrency();
+    if (threads > 0) reading.cpu_threads = threads;
+    reading.gpus = gpus_.read();
     return reading;
 }
 

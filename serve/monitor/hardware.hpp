@@ -1,11 +1,14 @@
-// Readings of the machine for the page: processor load and memory. What cannot be read is absent,
-// not 0.
+// Readings of the machine for the page: processor load, memory, GPUs. What cannot be read is
+// absent, not 0.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "serve/monitor/hardware_gpu.hpp"
 
 namespace strata::serve {
 
@@ -19,6 +22,9 @@ struct HardwareReading {
     std::optional<std::int64_t> ram_total_bytes;
     std::optional<std::int64_t> ram_available_bytes;
     std::optional<std::int64_t> engine_resident_bytes;
+    std::optional<std::int64_t> server_resident_bytes;
+    std::optional<std::int64_t> cpu_threads;  // that the machine runs at a time
+    std::vector<GpuReading> gpus;             // empty = none is known
 };
 
 // /proc/stat's first line; absent when it does not read like one.
@@ -35,6 +41,7 @@ class HardwareReader {
 
   private:
     std::optional<CpuTimes> before_;
+    GpuWatch gpus_;
 };
 
 }  // namespace strata::serve

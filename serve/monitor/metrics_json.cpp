@@ -1,5 +1,6 @@
 #include "serve/monitor/metrics_json.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -11,7 +12,9 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kRowsShownMax = 50;  // what a page shows; keeps an answer near 30 KB
+constexpr std::size_t kRowsShownMax = 50;      // what a page shows; keeps an answer near 30 KB
+constexpr std::size_t kHistorySeconds = 60;    // of the samples as objects
+constexpr std::size_t kLogLinesShownMax = 20;  // of the engine's stderr
 
 template <class T>
 json::value or_null(const std::optional<T>& value) {
@@ -71,6 +74,13 @@ json::object engine_json(const EngineView& engine) {
     out["starts"] = engine.engine_starts;
     out["foreign_lines"] = engine.foreign_lines;
     out["failure"] = engine.failure;
+    out["unexpected_ends"] = engine.unexpected_ends;
+    json::array lines;
+    const std::size_t count = engine.last_lines.size();
+    for (std::size_t i = count - std::min(count, kLogLinesShownMax); i < count; ++i) {
+        lines.emplace_back(engine.last_lines[i]);
+    }
+    out["last_lines"] = std::move(lines);
     return out;
 }
 
@@ -122,18 +132,56 @@ json::object totals_json(const HistoryTotals& totals) {
     return out;
 }
 
+json::object gpu_json(const GpuReading& gpu) {
+    return {{"name", gpu.name},
+            {"memory_total_bytes", or_null(gpu.memory_total_bytes)},
+            {"memory_used_bytes", or_null(gpu.memory_used_bytes)},
+            {"load_share", or_null(gpu.load_share)},
+            {"power_watts", or_null(gpu.power_watts)},
+            {"temperature_c", or_null(gpu.temperature_c)}};
+}
+
 json::object hardware_json(const HardwareReading& reading) {
     json::object out;
     out["cpu"] = nullptr;
-    if (reading.cpu_share) out["cpu"] = json::object{{"share", *reading.cpu_share}};
+    if (reading.cpu_share) {
+        out["cpu"] =
+            json::object{{"share", *reading.cpu_share}, {"threads", or_null(reading.cpu_threads)}};
+    }
     out["ram"] = nullptr;
     if (reading.ram_total_bytes && reading.ram_available_bytes) {
         out["ram"] = json::object{{"total_bytes", *reading.ram_total_bytes},
                                   {"available_bytes", *reading.ram_available_bytes},
-                                  {"engine_bytes", or_null(reading.engine_resident_bytes)}};
+                                  {"engine_bytes", or_null(reading.engine_resident_bytes)},
+                                  {"server_bytes", or_null(reading.server_resident_bytes)}};
     }
-    out["gpu"] = nullptr;
+    json::array gpus;
+    for (const GpuReading& gpu : reading.gpus) gpus.push_back(gpu_json(gpu));
+    out["gpu"] = gpus.empty() ? json::value(nullptr) : gpus.front();
+    out["gpus"] = std::move(gpus);
     return out;
+}
+
+// Tokens of each second, oldest first; `last_second` is the one that is not over.
+json::object speed_json(const std::vector<SpeedSample>& samples) {
+    json::array read;
+    json::array written;
+    for (const SpeedSample& sample : samples) {
+        read.push_back(sample.read_tokens);
+        written.push_back(sample.written_tokens);
+    }
+    return {{"last_second", samples.empty() ? 0 : samples.back().second},
+            {"read", std::move(read)},
+            {"written", std::move(written)}};
+}
+
+void add_reading_left(json::object& live, const MetricsInput& input) {
+    const EngineView& engine = input.engine;
+    const bool reading = engine.state == EngineState::ready && engine.busy && engine.generated == 0;
+    if (!reading) return;
+    const double elapsed_s = std::chrono::duration<double>(input.now - engine.active_since).count();
+    live["eta_s"] = or_null(
+        reading_left_s(input.samples, elapsed_s, engine.prompt_tokens - engine.prompt_read));
 }
 
 }  // namespace
@@ -163,7 +211,9 @@ json::object metrics_json(const MetricsInput& input, const RequestHistory& histo
     json::object out;
     out["time"] = input.now_s;
     out["engine"] = engine_json(input.engine);
-    out["live"] = status_json(input.engine, input.now);
+    json::object live = status_json(input.engine, input.now);
+    add_reading_left(live, input);
+    out["live"] = std::move(live);
     json::array rows;
     for (const auto& row : history.newest_first()) {
         if (rows.size() == kRowsShownMax) break;
@@ -173,11 +223,14 @@ json::object metrics_json(const MetricsInput& input, const RequestHistory& histo
     out["totals"] = totals_json(history.totals());
     out["hardware"] = hardware_json(input.hardware);
     json::array samples;
-    for (const auto& sample : input.samples) {
+    const std::size_t count = input.samples.size();
+    for (std::size_t i = count - std::min(count, kHistorySeconds); i < count; ++i) {
+        const SpeedSample& sample = input.samples[i];
         samples.push_back(json::object{{"read_tokens", sample.read_tokens},
                                        {"written_tokens", sample.written_tokens}});
     }
     out["history"] = std::move(samples);
+    out["speed"] = speed_json(input.samples);
     return out;
 }
 

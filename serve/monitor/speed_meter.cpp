@@ -34,4 +34,22 @@ std::vector<SpeedSample> SpeedMeter::samples(double now_s) const {
     return out;
 }
 
+std::optional<std::int64_t> reading_left_s(const std::vector<SpeedSample>& samples,
+                                           double elapsed_s, std::int64_t tokens_left) {
+    if (samples.empty() || !(elapsed_s > 0)) return std::nullopt;
+    const bool longer = elapsed_s >= static_cast<double>(kRateSeconds);
+    // Of a longer run the whole seconds alone: the newest sample is a second that is not over.
+    const std::size_t newest = longer ? 1 : 0;
+    const std::size_t count =
+        longer ? kRateSeconds : static_cast<std::size_t>(std::floor(elapsed_s)) + 1;
+    std::int64_t tokens = 0;
+    for (std::size_t i = newest; i < newest + count && i < samples.size(); ++i) {
+        tokens += samples[samples.size() - 1 - i].read_tokens;
+    }
+    if (tokens <= 0) return std::nullopt;
+    const double seconds = longer ? static_cast<double>(kRateSeconds) : elapsed_s;
+    const double left = static_cast<double>(tokens_left) * seconds / static_cast<double>(tokens);
+    return static_cast<std::int64_t>(std::ceil(left));
+}
+
 }  // namespace strata::serve

@@ -52,7 +52,7 @@ TEST_CASE("A request without DONE counts as a request and adds no tokens") {
     CHECK(history.totals().prompt_tokens == 0);
 }
 
-TEST_CASE("The speed meter gives sixty seconds with zeros where nothing happened") {
+TEST_CASE("The speed meter gives five minutes with zeros where nothing happened") {
     SpeedMeter meter;
     meter.read(100.2, 512);
     meter.read(100.9, 100);
@@ -61,13 +61,65 @@ TEST_CASE("The speed meter gives sixty seconds with zeros where nothing happened
     REQUIRE(samples.size() == SpeedMeter::kSeconds);
     CHECK(samples.back().second == 103);
     CHECK(samples.back().written_tokens == 1);
-    CHECK(samples[56].second == 100);
-    CHECK(samples[56].read_tokens == 612);
-    CHECK(samples[57].read_tokens == 0);
-    const auto later = meter.samples(163.0);
+    CHECK(samples[296].second == 100);
+    CHECK(samples[296].read_tokens == 612);
+    CHECK(samples[297].read_tokens == 0);
+    const auto later = meter.samples(403.0);
     for (const auto& sample : later) CHECK(sample.read_tokens + sample.written_tokens == 0);
-    meter.wrote(163.0, 5);  // the place of second 103
-    CHECK(meter.samples(163.0).back().written_tokens == 5);
+    meter.wrote(403.0, 5);  // the place of second 103
+    CHECK(meter.samples(403.0).back().written_tokens == 5);
+}
+
+TEST_CASE("The time left of a prompt follows the rate of the last seconds") {
+    SpeedMeter meter;
+    meter.read(100.0, 9000);  // before the request that runs
+    meter.read(195.5, 1000);
+    meter.read(197.0, 1000);
+    // The request runs for two seconds: 2,000 tokens in them, 3,000 are left.
+    CHECK(reading_left_s(meter.samples(197.4), 2.0, 3000) == 3);
+    // It runs for long: the ten whole seconds before the one that is not over.
+    meter.read(200.0, 500);
+    CHECK(reading_left_s(meter.samples(200.1), 60.0, 2000) == 10);
+    CHECK_FALSE(reading_left_s(meter.samples(300.0), 60.0, 2000));
+    CHECK_FALSE(reading_left_s(meter.samples(200.1), 0.0, 2000));
+    CHECK_FALSE(reading_left_s({}, 5.0, 2000));
+}
+
+TEST_CASE("The metrics have the seconds of five minutes and the machine's parts") {
+    RequestHistory history(1.0);
+    SpeedMeter meter;
+    meter.read(1000.0, 700);
+    meter.wrote(1001.0, 3);
+    MetricsInput input;
+    input.samples = meter.samples(1001.5);
+    input.engine.state = EngineState::ready;
+    input.engine.busy = true;
+    input.engine.prompt_tokens = 2100;
+    input.engine.prompt_read = 700;
+    input.now = std::chrono::steady_clock::time_point{} + std::chrono::seconds(10);
+    input.engine.active_since = input.now - std::chrono::seconds(2);
+    input.engine.last_lines = std::vector<std::string>(30, "a line");
+    input.hardware.cpu_share = 0.5;
+    input.hardware.cpu_threads = 8;
+    GpuReading gpu;
+    gpu.name = "one";
+    gpu.load_share = 0.25;
+    input.hardware.gpus.push_back(gpu);
+    const auto out = metrics_json(input, history);
+    const auto& speed = out.at("speed").as_object();
+    REQUIRE(speed.at("read").as_array().size() == 300);
+    CHECK(speed.at("last_second").as_int64() == 1001);
+    CHECK(speed.at("read").as_array()[298].as_int64() == 700);
+    CHECK(speed.at("written").as_array()[299].as_int64() == 3);
+    CHECK(out.at("history").as_array().size() == 60);
+    CHECK(out.at("live").at("eta_s").as_int64() == 4);
+    CHECK(out.at("engine").at("last_lines").as_array().size() == 20);
+    const auto& hardware = out.at("hardware").as_object();
+    CHECK(hardware.at("cpu").at("threads").as_int64() == 8);
+    CHECK(hardware.at("gpus").as_array().size() == 1);
+    CHECK(hardware.at("gpu").at("name").as_string() == "one");
+    CHECK(hardware.at("gpu").at("load_share").as_double() == 0.25);
+    CHECK(hardware.at("gpu").at("power_watts").is_null());
 }
 
 TEST_CASE("Processor times come from the first line of proc stat") {
@@ -126,6 +178,8 @@ TEST_CASE("The metrics have the keys of the page with null for the unknown") {
     CHECK(rows[2].at("prompt_read").as_int64() == 8);
     CHECK(out.at("engine").at("context").is_null());
     CHECK(out.at("hardware").at("ram").is_null());
+    CHECK(out.at("hardware").at("gpu").is_null());
+    CHECK(out.at("hardware").at("gpus").as_array().empty());
     CHECK(out.at("totals").at("requests").as_uint64() == 3);
 }
 
