@@ -212,9 +212,7 @@ Result<std::vector<TokenId>> TextModel::encode(std::string_view text, ParseSpeci
 }
 
 std::string TextModel::decode(std::span<const TokenId> ids) const {
-    std::string text;
-    for (const TokenId id : ids) text += tokenizer_->bytes(id);
-    return text;
+    return tokenizer_->decode(ids);
 }
 
 StreamDecoder TextModel::decoder(const RenderedPrompt& prompt,

@@ -64,7 +64,7 @@ class TextModel {
     // Raw text (completions, /tokenize). Refuses more than kTextBytesMax.
     Result<std::vector<TokenId>> encode(std::string_view text, ParseSpecial special,
                                         EdgeTokens edges) const;
-    // Bytes of all ids, control tokens as their text.
+    // The text of all ids, control tokens as their text (Tokenizer::decode).
     std::string decode(std::span<const TokenId> ids) const;
 
     // The decoder for the answer to `prompt`.

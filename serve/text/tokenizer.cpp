@@ -1,98 +1,100 @@
-// The tokenizer of byte-level BPE files: control tokens of the template's own text first, then
-// words, then merges. Tables are the vocabulary's; edge rules and end ids are read here.
+// The two tokenizers: control tokens of the template's own text first, then what the vocabulary
+// makes of the text between them. Tables are the vocabularies'; edge rules and end ids are read
+// here.
 #include "serve/text/tokenizer.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <string>
 #include <utility>
 
 #include "serve/text/bpe.hpp"
 #include "serve/text/pretokenizer.hpp"
+#include "serve/text/special_tokens.hpp"
+#include "serve/text/spm.hpp"
 #include "serve/text/vocabulary.hpp"
 
 namespace strata::serve {
 namespace {
 
-struct Found {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-    TokenId id = -1;
-};
-
-// Control and user-defined tokens, sorted by text. Finds the leftmost and of those the longest.
-class SpecialTokens {
+// Plain text under byte-level BPE: words, then merges.
+class BpeText {
   public:
-    explicit SpecialTokens(const Vocabulary& vocabulary) {
-        for (const TokenId id : vocabulary.specials())
-            entries_.push_back({vocabulary.bytes(id), id});
-        std::stable_sort(entries_.begin(), entries_.end(),
-                         [](const Entry& a, const Entry& b) { return a.text < b.text; });
-        for (const Entry& entry : entries_) firsts_.set(static_cast<std::uint8_t>(entry.text[0]));
-    }
+    BpeText(Vocabulary vocabulary, PreTokenizer words)
+        : vocabulary_(std::move(vocabulary)), words_(words) {}
+    const TokenTable& tokens() const { return vocabulary_.tokens(); }
+    bool adds_space() const { return false; }
 
-    TokenId find(std::string_view text) const {
-        const auto at =
-            std::lower_bound(entries_.begin(), entries_.end(), text,
-                             [](const Entry& e, std::string_view t) { return e.text < t; });
-        return at != entries_.end() && at->text == text ? at->id : -1;
-    }
-
-    // Appends the tokens inside text[begin, end), left to right without overlap.
-    void scan(std::string_view text, std::size_t begin, std::size_t end,
-              std::vector<Found>& out) const {
-        for (std::size_t at = begin; at < end;) {
-            const Found found = longest(text.substr(0, end), at);
-            if (found.id >= 0) out.push_back(found);
-            at = found.id >= 0 ? found.end : at + 1;
+    class Session {
+      public:
+        explicit Session(const BpeText& text) : text_(text), merger_(text.vocabulary_) {}
+        void append(std::string_view text, std::vector<TokenId>& out) {
+            const bool whole_words = habits_of(text_.words_).ignore_merges;
+            for (WordCutter cutter(text_.words_, text); !cutter.done();) {
+                const std::string_view word = cutter.next();
+                const TokenId whole = whole_words ? text_.vocabulary_.whole_word(word) : -1;
+                if (whole >= 0) {
+                    out.push_back(whole);
+                } else {
+                    merger_.append(word, out);
+                }
+            }
         }
-    }
 
-  private:
-    struct Entry {
-        std::string_view text;
-        TokenId id;
+      private:
+        const BpeText& text_;
+        WordMerger merger_;
     };
 
-    // Narrows the sorted entries byte by byte to those that begin like the text at `at`.
-    Found longest(std::string_view text, std::size_t at) const {
-        Found best;
-        if (!firsts_.test(static_cast<std::uint8_t>(text[at]))) return best;
-        auto low = entries_.begin();
-        auto high = entries_.end();
-        for (std::size_t depth = 0; low != high && at + depth < text.size(); ++depth) {
-            const auto byte = static_cast<std::uint8_t>(text[at + depth]);
-            // An entry that ends here sorts before every longer one.
-            low = std::partition_point(low, high, [&](const Entry& e) {
-                return e.text.size() <= depth || static_cast<std::uint8_t>(e.text[depth]) < byte;
-            });
-            high = std::partition_point(low, high, [&](const Entry& e) {
-                return static_cast<std::uint8_t>(e.text[depth]) == byte;
-            });
-            if (low != high && low->text.size() == depth + 1) best = {at, at + depth + 1, low->id};
-        }
-        return best;
-    }
-
-    std::vector<Entry> entries_;
-    std::bitset<256> firsts_;
+  private:
+    Vocabulary vocabulary_;
+    PreTokenizer words_;
 };
 
-class BpeTokenizer final : public Tokenizer {
+// Plain text under sentencepiece BPE: one piece of text as a whole, after the space that the model
+// expects before it.
+class SpmText {
+  public:
+    SpmText(SpmVocabulary vocabulary, bool adds_space)
+        : vocabulary_(std::move(vocabulary)), adds_space_(adds_space) {}
+    const TokenTable& tokens() const { return vocabulary_.tokens(); }
+    bool adds_space() const { return adds_space_; }
+
+    class Session {
+      public:
+        explicit Session(const SpmText& text) : text_(text), merger_(text.vocabulary_) {}
+        void append(std::string_view text, std::vector<TokenId>& out) {
+            if (text.empty()) return;
+            spelled_.clear();
+            if (text_.adds_space_) spelled_ += ' ';
+            append_with_spaces(text, spelled_);
+            merger_.append(spelled_, out);
+        }
+
+      private:
+        const SpmText& text_;
+        SpmMerger merger_;
+        std::string spelled_;
+    };
+
+  private:
+    SpmVocabulary vocabulary_;
+    bool adds_space_;
+};
+
+template <class PlainText>
+class TableTokenizer final : public Tokenizer {
   public:
     struct Rules {
-        PreTokenizer words = PreTokenizer::gpt2;
-        bool ignore_merges = false;  // a word that is a token needs no merges to become it
         EdgeRules edges;
         std::vector<TokenId> ends;
     };
-    BpeTokenizer(std::unique_ptr<const Vocabulary> vocabulary, Rules rules)
-        : vocabulary_(std::move(vocabulary)), specials_(*vocabulary_), rules_(std::move(rules)) {}
+    TableTokenizer(PlainText plain, Rules rules)
+        : plain_(std::move(plain)), specials_(plain_.tokens()), rules_(std::move(rules)) {}
 
     std::vector<TokenId> encode(std::span<const PromptPiece> pieces) const override {
         std::string text;
-        std::vector<Found> found;
+        std::vector<FoundToken> found;
         std::size_t trusted = 0;  // where the template's own text that ends here began
         const auto close_trusted = [&] { specials_.scan(text, trusted, text.size(), found); };
         for (const PromptPiece& piece : pieces) {
@@ -105,49 +107,54 @@ class BpeTokenizer final : public Tokenizer {
         return encode_around(text, found);
     }
 
+    std::string decode(std::span<const TokenId> ids) const override {
+        std::string out;
+        bool after_edge = true;  // of the text or a control token: here encode() adds its space
+        for (const TokenId id : ids) {
+            std::string_view text = bytes(id);
+            const bool plain = is_plain(kind(id));
+            if (plain && after_edge && plain_.adds_space() && text.starts_with(' ')) {
+                text.remove_prefix(1);
+            }
+            after_edge = !plain;
+            out += text;
+        }
+        return out;
+    }
+
     std::string_view bytes(TokenId id) const override {
-        return id >= 0 && static_cast<std::size_t>(id) < size() ? vocabulary_->bytes(id) : "";
+        return known(id) ? plain_.tokens().bytes(id) : "";
     }
     TokenKind kind(TokenId id) const override {
-        const bool known = id >= 0 && static_cast<std::size_t>(id) < size();
-        return known ? vocabulary_->kind(id) : TokenKind::unknown;
+        return known(id) ? plain_.tokens().kind(id) : TokenKind::unknown;
     }
-    std::size_t size() const override { return vocabulary_->size(); }
+    std::size_t size() const override { return plain_.tokens().size(); }
     std::vector<TokenId> end_ids() const override { return rules_.ends; }
     TokenId special(std::string_view text) const override { return specials_.find(text); }
     EdgeRules edges() const override { return rules_.edges; }
 
   private:
+    bool known(TokenId id) const { return id >= 0 && static_cast<std::size_t>(id) < size(); }
+    static bool is_plain(TokenKind kind) {
+        return kind == TokenKind::normal || kind == TokenKind::unused || kind == TokenKind::byte;
+    }
+
     std::vector<TokenId> encode_around(std::string_view text,
-                                       const std::vector<Found>& found) const {
+                                       const std::vector<FoundToken>& found) const {
         std::vector<TokenId> out;
-        WordMerger merger(*vocabulary_);
+        typename PlainText::Session session(plain_);
         std::size_t at = 0;
-        for (const Found& special : found) {
-            encode_plain(text.substr(at, special.begin - at), merger, out);
+        for (const FoundToken& special : found) {
+            session.append(text.substr(at, special.begin - at), out);
             out.push_back(special.id);
             at = special.end;
         }
-        encode_plain(text.substr(at), merger, out);
+        session.append(text.substr(at), out);
         return out;
     }
 
-    void encode_plain(std::string_view text, WordMerger& merger, std::vector<TokenId>& out) const {
-        for (std::size_t at = 0; at < text.size();) {
-            const std::size_t end = word_end(rules_.words, text, at);
-            const std::string_view word = text.substr(at, end - at);
-            const TokenId whole = rules_.ignore_merges ? vocabulary_->whole_word(word) : -1;
-            if (whole >= 0) {
-                out.push_back(whole);
-            } else {
-                merger.append(word, out);
-            }
-            at = end;
-        }
-    }
-
-    std::unique_ptr<const Vocabulary> vocabulary_;  // specials_ holds views into it
-    SpecialTokens specials_;
+    PlainText plain_;
+    SpecialTokens specials_;  // holds views into the tokens of plain_
     Rules rules_;
 };
 
@@ -194,14 +201,20 @@ Result<std::vector<TokenId>> read_ends(const gguf::Header& header, std::size_t s
     return ends;
 }
 
-}  // namespace
-
-std::vector<TokenId> Tokenizer::encode(std::string_view text, ParseSpecial special) const {
-    const std::array<PromptPiece, 1> pieces = {{{std::string(text), special == ParseSpecial::no}}};
-    return encode(pieces);
+template <class PlainText>
+Result<std::unique_ptr<Tokenizer>> finished(const gguf::Header& header, PlainText plain,
+                                            bool add_bos) {
+    const std::size_t size = plain.tokens().size();
+    auto edges = read_edges(header, size, add_bos);
+    if (!edges) return edges.failure();
+    auto ends = read_ends(header, size);
+    if (!ends) return ends.failure();
+    using Made = TableTokenizer<PlainText>;
+    return std::unique_ptr<Tokenizer>(
+        std::make_unique<Made>(std::move(plain), typename Made::Rules{*edges, std::move(*ends)}));
 }
 
-Result<std::unique_ptr<Tokenizer>> make_tokenizer(const gguf::Header& header) {
+Result<std::unique_ptr<Tokenizer>> make_bpe(const gguf::Header& header) {
     auto vocabulary = Vocabulary::read(header);
     if (!vocabulary) return vocabulary.failure();
     const auto name = header.string_value("tokenizer.ggml.pre");
@@ -211,16 +224,33 @@ Result<std::unique_ptr<Tokenizer>> make_tokenizer(const gguf::Header& header) {
         return refuse("tokenizer.ggml.pre is " + gguf::in_quotes(*name) + ", known are " +
                       std::string(pre_tokenizer_names()));
     }
-    // Files of this family begin with BOS and map whole words even where they do not say so.
-    const bool llama3 = *words == PreTokenizer::llama3;
-    const std::size_t size = vocabulary->size();
-    auto edges = read_edges(header, size, llama3);
-    if (!edges) return edges.failure();
-    auto ends = read_ends(header, size);
-    if (!ends) return ends.failure();
-    return std::unique_ptr<Tokenizer>(std::make_unique<BpeTokenizer>(
-        std::make_unique<const Vocabulary>(std::move(*vocabulary)),
-        BpeTokenizer::Rules{*words, llama3, *edges, std::move(*ends)}));
+    return finished(header, BpeText(std::move(*vocabulary), *words), habits_of(*words).add_bos);
+}
+
+Result<std::unique_ptr<Tokenizer>> make_spm(const gguf::Header& header) {
+    auto vocabulary = SpmVocabulary::read(header);
+    if (!vocabulary) return vocabulary.failure();
+    // Files of this model begin texts with a space and BOS where they do not say otherwise.
+    const auto adds_space = flag_value(header, "tokenizer.ggml.add_space_prefix", true);
+    if (!adds_space) return adds_space.failure();
+    return finished(header, SpmText(std::move(*vocabulary), *adds_space), true);
+}
+
+}  // namespace
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, ParseSpecial special) const {
+    const std::array<PromptPiece, 1> pieces = {{{std::string(text), special == ParseSpecial::no}}};
+    return encode(pieces);
+}
+
+Result<std::unique_ptr<Tokenizer>> make_tokenizer(const gguf::Header& header) {
+    const auto model = header.string_value("tokenizer.ggml.model");
+    if (!model) return model.failure();
+    if (*model == "gpt2") return make_bpe(header);
+    if (*model == "llama") return make_spm(header);
+    return refuse("tokenizer.ggml.model is " + gguf::in_quotes(*model) +
+                  ", this server reads \"gpt2\" (byte-level BPE) and \"llama\" (sentencepiece "
+                  "BPE)");
 }
 
 }  // namespace strata::serve

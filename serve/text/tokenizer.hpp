@@ -36,6 +36,9 @@ class Tokenizer {
     // message.
     virtual std::vector<TokenId> encode(std::span<const PromptPiece> pieces) const = 0;
     std::vector<TokenId> encode(std::string_view text, ParseSpecial special) const;
+    // The text that the ids stand for: their bytes, less what encode() added to the text itself
+    // (sentencepiece vocabularies put a space before a text and after each control token).
+    virtual std::string decode(std::span<const TokenId> ids) const = 0;
     // The bytes of one token (may end inside a UTF-8 sequence); control tokens give their text.
     virtual std::string_view bytes(TokenId id) const = 0;
     virtual TokenKind kind(TokenId id) const = 0;
@@ -53,7 +56,9 @@ class Tokenizer {
     virtual EdgeRules edges() const = 0;
 };
 
-// Refuses a vocabulary that is missing parts, and an unknown model or pre-tokeniser, by name.
+// Reads byte-level BPE ("gpt2") and sentencepiece BPE ("llama") vocabularies. A file carries no
+// normaliser: none is applied. Refuses a vocabulary that is missing parts, and an unknown model or
+// pre-tokeniser, by name.
 Result<std::unique_ptr<Tokenizer>> make_tokenizer(const gguf::Header& header);
 
 }  // namespace strata::serve

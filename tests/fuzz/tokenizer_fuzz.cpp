@@ -56,6 +56,32 @@ std::unique_ptr<Tokenizer> make(const std::string& pre) {
     return std::move(*tokenizer);
 }
 
+std::unique_ptr<Tokenizer> make_spm(bool adds_space) {
+    strata::gguf::StringArray tokens = {{"<a>", "<ab>", "</a>", "a<"}};
+    std::vector<std::int64_t> types = {3, 4, 3, 4};
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        constexpr const char* kDigits = "0123456789ABCDEF";
+        tokens.values.push_back(std::string("<0x") + kDigits[byte / 16] + kDigits[byte % 16] + ">");
+        types.push_back(6);
+    }
+    for (const char* piece : {"a", "b", "ab", "aa", "aaaa", "\u2581", "\u2581a", "\u2581\u2581",
+                              "<", "<a", ">", "\u00e9", "\u00e9a", "aab", "bb"}) {
+        tokens.values.emplace_back(piece);
+        types.push_back(types.size() % 7 == 0 ? 5 : 1);
+    }
+    std::vector<double> scores;
+    for (std::size_t i = 0; i < types.size(); ++i) scores.push_back(-static_cast<double>(i / 2));
+    strata::gguf::Header header;
+    header.metadata["tokenizer.ggml.model"] = std::string("llama");
+    header.metadata["tokenizer.ggml.tokens"] = tokens;
+    header.metadata["tokenizer.ggml.token_type"] = types;
+    header.metadata["tokenizer.ggml.scores"] = scores;
+    header.metadata["tokenizer.ggml.add_space_prefix"] = adds_space;
+    auto tokenizer = strata::serve::make_tokenizer(header);
+    if (!tokenizer) std::abort();
+    return std::move(*tokenizer);
+}
+
 // Byte 0xF5 is no part of UTF-8: it ends a piece, and the piece's length says whose it is.
 std::vector<PromptPiece> cut(const std::string& bytes) {
     std::vector<PromptPiece> pieces(1);
@@ -89,6 +115,15 @@ void check_tokenizer(const Tokenizer& tokenizer, const std::vector<PromptPiece>&
     if (at != text.size()) std::abort();
 }
 
+// With a space that encode() adds the ids are not the text byte by byte; decoding undoes it. U+2581
+// is a space there.
+void check_spm(const Tokenizer& tokenizer, const std::string& text) {
+    if (text.find("\u2581") != std::string::npos) return;
+    for (const auto special : {strata::serve::ParseSpecial::no, strata::serve::ParseSpecial::yes}) {
+        if (tokenizer.decode(tokenizer.encode(text, special)) != text) std::abort();
+    }
+}
+
 std::string decoded(const std::string& bytes, std::size_t step) {
     strata::serve::StreamDecoder decoder(
         {{"aa", "b\n", "ab"}, "<a>", "</a>", bytes.size() % 2 == 0});
@@ -110,11 +145,18 @@ std::string decoded(const std::string& bytes, std::size_t step) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     static const std::vector<std::unique_ptr<Tokenizer>> kTokenizers = [] {
         std::vector<std::unique_ptr<Tokenizer>> all;
-        for (const char* pre : {"gpt-2", "llama-bpe", "qwen2", "qwen35"}) all.push_back(make(pre));
+        for (const char* pre : {"gpt-2", "smollm", "llama-bpe", "qwen2", "qwen35", "gpt-4o",
+                                "tekken", "deepseek-v3", "deepseek-coder", "deepseek-llm"}) {
+            all.push_back(make(pre));
+        }
         return all;
     }();
+    static const auto kSpm = make_spm(true);
+    static const auto kSpmPlain = make_spm(false);
     const std::string text(reinterpret_cast<const char*>(bytes), size);
     for (const auto& tokenizer : kTokenizers) check_tokenizer(*tokenizer, cut(text));
+    check_spm(*kSpm, text);
+    check_spm(*kSpmPlain, text);
     const std::string whole = decoded(text, std::max<std::size_t>(size, 1));
     for (const std::size_t step : {1U, 2U, 3U, 7U}) {
         if (decoded(text, step) != whole) std::abort();

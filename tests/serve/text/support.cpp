@@ -2,6 +2,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tests/serve/text/support.hpp"
 
+#include <array>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 
@@ -80,6 +82,32 @@ gguf::Header header_of(const SmallVocabulary& vocabulary) {
     return header;
 }
 
+gguf::Header spm_header_of(const std::vector<std::string>& pieces) {
+    gguf::StringArray tokens = {{"<unk>", "<s>", "</s>"}};
+    std::vector<std::int64_t> types = {2, 3, 3};
+    std::vector<double> scores(3, 0.0);
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        std::array<char, 8> text{};
+        std::snprintf(text.data(), text.size(), "<0x%02X>", byte);
+        tokens.values.emplace_back(text.data());
+        types.push_back(6);
+        scores.push_back(0.0);
+    }
+    for (const std::string& piece : pieces) {
+        tokens.values.push_back(piece);
+        types.push_back(1);
+        scores.push_back(258.0 - static_cast<double>(scores.size()));
+    }
+    gguf::Header header;
+    header.metadata["tokenizer.ggml.model"] = std::string("llama");
+    header.metadata["tokenizer.ggml.tokens"] = tokens;
+    header.metadata["tokenizer.ggml.token_type"] = types;
+    header.metadata["tokenizer.ggml.scores"] = scores;
+    header.metadata["tokenizer.ggml.bos_token_id"] = std::uint64_t{1};
+    header.metadata["tokenizer.ggml.eos_token_id"] = std::uint64_t{2};
+    return header;
+}
+
 std::vector<TokenId> encode_trusted(const Tokenizer& tokenizer, std::string text) {
     return tokenizer.encode(std::vector<PromptPiece>{{std::move(text), false}});
 }
@@ -94,50 +122,76 @@ std::string decode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) 
     return out;
 }
 
-struct Pattern::Compiled {
+struct Patterns::Compiled {
     pcre2_code* code = nullptr;
     pcre2_match_data* match = nullptr;
 };
 
-Pattern::Pattern(std::string_view pattern) : compiled_(std::make_unique<Compiled>()) {
-    std::string text(pattern);
-    for (const auto& [from, to] : {std::pair<std::string, std::string>{"\\s", "\\p{White_Space}"},
-                                   {"\\S", "\\P{White_Space}"}}) {
-        for (std::size_t at = text.find(from); at != std::string::npos;
-             at = text.find(from, at + to.size())) {
-            text.replace(at, from.size(), to);
+Patterns::Patterns(std::span<const std::string_view> patterns) {
+    for (const std::string_view pattern : patterns) {
+        std::string text(pattern);
+        for (const auto& [from, to] :
+             {std::pair<std::string, std::string>{"\\s", "\\p{White_Space}"},
+              {"\\S", "\\P{White_Space}"}}) {
+            for (std::size_t at = text.find(from); at != std::string::npos;
+                 at = text.find(from, at + to.size())) {
+                text.replace(at, from.size(), to);
+            }
         }
+        int error = 0;
+        PCRE2_SIZE where = 0;
+        Compiled compiled;
+        compiled.code =
+            pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY, &error, &where, nullptr);
+        INFO(text);
+        REQUIRE(compiled.code != nullptr);
+        pcre2_jit_compile(compiled.code, PCRE2_JIT_COMPLETE);
+        compiled.match = pcre2_match_data_create_from_pattern(compiled.code, nullptr);
+        compiled_.push_back(compiled);
     }
-    int error = 0;
-    PCRE2_SIZE where = 0;
-    compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                                    PCRE2_UTF | PCRE2_UCP, &error, &where, nullptr);
-    REQUIRE(compiled_->code != nullptr);
-    pcre2_jit_compile(compiled_->code, PCRE2_JIT_COMPLETE);
-    compiled_->match = pcre2_match_data_create_from_pattern(compiled_->code, nullptr);
 }
 
-Pattern::~Pattern() {
-    pcre2_match_data_free(compiled_->match);
-    pcre2_code_free(compiled_->code);
+Patterns::~Patterns() {
+    for (const Compiled& compiled : compiled_) {
+        pcre2_match_data_free(compiled.match);
+        pcre2_code_free(compiled.code);
+    }
 }
 
-std::vector<std::size_t> Pattern::words(std::string_view text) const {
+std::vector<std::size_t> Patterns::words(std::string_view text) const {
     std::vector<std::size_t> lengths;
-    for (std::size_t at = 0; at < text.size();) {
-        const int found = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                      text.size(), at, PCRE2_ANCHORED, compiled_->match, nullptr);
-        const std::size_t end = found > 0 ? pcre2_get_ovector_pointer(compiled_->match)[1] : at;
-        lengths.push_back(end - at);
-        if (end == at) break;
-        at = end;
-    }
+    split(0, text, lengths);
     return lengths;
 }
 
-int Pattern::group(std::string_view character) const {
-    const int found = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(character.data()),
-                                  character.size(), 0, PCRE2_ANCHORED, compiled_->match, nullptr);
+void Patterns::split(std::size_t depth, std::string_view text,
+                     std::vector<std::size_t>& out) const {
+    if (text.empty()) return;
+    if (depth == compiled_.size()) {
+        out.push_back(text.size());
+        return;
+    }
+    const Compiled& own = compiled_[depth];
+    while (!text.empty()) {
+        const int found = pcre2_match(own.code, reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                      text.size(), 0, 0, own.match, nullptr);
+        if (found <= 0) break;
+        const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(own.match);
+        const std::size_t begin = bounds[0];
+        const std::size_t end = bounds[1];
+        REQUIRE(end > begin);
+        split(depth + 1, text.substr(0, begin), out);
+        out.push_back(end - begin);
+        text.remove_prefix(end);
+    }
+    split(depth + 1, text, out);
+}
+
+int Patterns::group(std::string_view character) const {
+    const Compiled& own = compiled_.front();
+    const int found = pcre2_match(own.code, reinterpret_cast<PCRE2_SPTR>(character.data()),
+                                  character.size(), 0, PCRE2_ANCHORED, own.match, nullptr);
     return found > 0 ? found - 1 : 0;
 }
 

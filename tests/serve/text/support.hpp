@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,28 +34,33 @@ struct SmallVocabulary {
     std::vector<std::string> controls;
 };
 gguf::Header header_of(const SmallVocabulary& vocabulary);
-// How a byte is written in such a vocabulary.
+// A sentencepiece vocabulary: <unk>, <s>, </s>, the 256 bytes, then the pieces, best first (a score
+// of -1, -2, ...). Pieces are given with U+2581 for a space.
+gguf::Header spm_header_of(const std::vector<std::string>& pieces);
+// How a byte is written in a byte-level vocabulary.
 std::string written_byte(std::uint8_t byte);
 
 std::vector<TokenId> encode_trusted(const Tokenizer& tokenizer, std::string text);
 std::vector<TokenId> encode_message(const Tokenizer& tokenizer, std::string text);
 std::string decode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids);
 
-// The matches of a pattern, one after the other, with UTF and UCP; \s is the White_Space property.
-class Pattern {
+// The words of patterns, with UTF and UCP; \s is the White_Space property. Each pattern splits what
+// the ones before it left between their matches; what none matches is a word as well.
+class Patterns {
   public:
-    explicit Pattern(std::string_view pattern);
-    ~Pattern();
-    Pattern(const Pattern&) = delete;
-    Pattern& operator=(const Pattern&) = delete;
-    // Lengths in bytes; together they are the whole text, or the last one is 0.
+    explicit Patterns(std::span<const std::string_view> patterns);
+    ~Patterns();
+    Patterns(const Patterns&) = delete;
+    Patterns& operator=(const Patterns&) = delete;
+    // Lengths in bytes; together they are the whole text.
     std::vector<std::size_t> words(std::string_view text) const;
-    // Number of the group that matched a text of one character, 0 when none did.
+    // Number of the group of the first pattern that matched a text of one character, 0 when none.
     int group(std::string_view character) const;
 
   private:
     struct Compiled;
-    std::unique_ptr<Compiled> compiled_;
+    void split(std::size_t depth, std::string_view text, std::vector<std::size_t>& out) const;
+    std::vector<Compiled> compiled_;
 };
 
 // CPU seconds of this process: bounds on work must not depend on how busy the machine is.

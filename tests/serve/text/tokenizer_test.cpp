@@ -56,6 +56,8 @@ TEST_CASE("a message's text gives no control token and still decodes to itself")
         const std::string text(row.at("text").as_string());
         const auto ids = encode_message(demo_tokenizer(), text);
         CAPTURE(text);
+        const auto* plain = row.as_object().if_contains("plain");
+        CHECK(ids == ids_of(plain != nullptr ? *plain : row.at("ids")));
         CHECK(text_test::decode(demo_tokenizer(), ids) == text);
         CHECK(std::none_of(ids.begin(), ids.end(),
                            [](TokenId id) { return is_special(demo_tokenizer(), id); }));
@@ -232,11 +234,13 @@ TEST_CASE("a vocabulary that lacks a part is refused by the name of the part") {
         const auto tokenizer = make_tokenizer(header);
         return tokenizer.ok() ? std::string("accepted") : tokenizer.error().text;
     };
-    CHECK_THAT(refusal("tokenizer.ggml.model", std::string("llama")), Catch::Contains("\"llama\""));
+    CHECK_THAT(refusal("tokenizer.ggml.model", std::string("bert")), Catch::Contains("\"bert\""));
     CHECK_THAT(refusal("tokenizer.ggml.pre", std::string("zig")),
                Catch::Contains("\"zig\"") && Catch::Contains("qwen35"));
     CHECK_THAT(refusal("tokenizer.ggml.tokens", gguf::StringArray{{"a"}}),
                Catch::Contains("token_type"));
+    gguf::Header wordy = text_test::header_of({"gpt-2", {}, {std::string(1025, 'x')}});
+    CHECK_THAT(make_tokenizer(wordy).error().text, Catch::Contains("1025 bytes"));
     CHECK_THAT(refusal("tokenizer.ggml.tokens", std::string("a")),
                Catch::Contains("tokenizer.ggml.tokens"));
     CHECK_THAT(refusal("tokenizer.ggml.token_type", std::vector<std::int64_t>(258, 7)),
