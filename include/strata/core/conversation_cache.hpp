@@ -112,10 +112,11 @@ struct BookChange {
 };
 
 struct ParkRequest {
-    SharedImage image;               // complete: every blob named, whether it is filled yet or not
-    MemoryReading reading;           // taken now
-    std::optional<EntryId> guarded;  // stays, whatever happens: the donor of this request
-    bool only_free_room = false;     // nothing goes for it (a branch that a rewind leaves behind)
+    SharedImage image;      // complete: every blob named, whether it is filled yet or not
+    MemoryReading reading;  // taken now
+    std::optional<EntryId> guarded =
+        std::nullopt;             // stays, whatever happens: the donor of this request
+    bool only_free_room = false;  // nothing goes for it (a branch that a rewind leaves behind)
 };
 
 struct Admission {
