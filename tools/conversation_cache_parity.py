@@ -19,13 +19,13 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from parity import engine, identity, scenarios, thinking, wire, world  # noqa: E402
+from parity import engine, identity, release, scenarios, thinking, wire, world  # noqa: E402
 
 SCENARIOS = {
     "reuse": scenarios.reuse, "exchange": scenarios.exchange, "pressure": scenarios.pressure,
     "oversized": scenarios.oversized, "admission": scenarios.admission, "root": scenarios.root,
     "flood": scenarios.flood, "supersede": scenarios.supersede, "thinking": thinking.thinking,
-    "steering": scenarios.steering, "identity": identity.identity,
+    "steering": scenarios.steering, "identity": identity.identity, "release": release.release,
 }
 EQUAL, DIFFERENT, NOT_PLAYED = 0, 1, 2
 

@@ -1,41 +1,11 @@
 """With --exact every road to a prompt gives the same bits: cold, warm, restored, released and read
 again, with the cache and without, alone and beside other parked chats.
 """
-import os
-
-from .world import FLOOR_MIB
+from .release import HostMemory, release_everything
+from .world import Mismatch
 
 SYSTEM_TOKENS = (300, 330, 360)
 ANSWER_TOKENS = 32
-PLENTY_MIB = 1 << 20
-
-
-class HostMemory:
-    """The file that replaces the system's reading of free memory: one number, MiB."""
-
-    def __init__(self, folder):
-        self.path = os.path.join(folder, "available-mib")
-        self.write(PLENTY_MIB)
-
-    def write(self, mib):
-        with open(self.path + ".next", "w") as file:
-            file.write(f"{mib}\n")
-        os.replace(self.path + ".next", self.path)  # a reader sees the old number or the new one
-
-
-def release_everything(play, memory):
-    """Presses until nothing but pinned entries is parked, then gives the memory back."""
-    parked = len(play.books.entries)
-    gone = play.books.release_all()
-    memory.write(FLOOR_MIB // 2)
-    event, conv = play.process.trim()
-    memory.write(PLENTY_MIB)
-    play.compare("released_dialogs of PRESSURE", gone, event.number("released_dialogs"))
-    play.compare("parked of PRESSURE", parked - gone, event.number("parked"))
-    play.compare("where of PRESSURE", "command", event.get("where"))
-    play.compare("floor_mib of PRESSURE", FLOOR_MIB, event.number("floor_mib"))
-    play.compare("CONV release events", gone, sum(e.fields[0] == "release" for e in conv))
-    play.settle("release", f"{gone} of {parked} parked conversations")
 
 
 def identity(world):
@@ -56,7 +26,6 @@ def identity(world):
 
 
 def check_without_cache(world, cold, warm):
-    from .world import Mismatch
     for name in ("logits_sha256", "state_sha256"):
         if cold.figures()[name] != warm.figures()[name]:
             world.say(f"without the cache: {name} of A+: expected {cold.figures()[name]} as read from token 0, "

@@ -19,13 +19,15 @@ RULES = ("The {place} is cleaned every {day}.", "Every {job} must keep a {colour
 def rules(seed, tokens, vocabulary):
     """A system prompt of at least `tokens` tokens; another seed differs from the first rule on."""
     random_ = random.Random(seed)
-    text, number = f"You are the assistant of house {seed}. Follow these rules:", 0
-    while len(vocabulary.encode(text)) < tokens:
-        number += 1
-        text += f"\n{number}. " + random_.choice(RULES).format(
+    lines = [f"You are the assistant of house {seed}. Follow these rules:"]
+    counted = len(vocabulary.encode(lines[0] + "\n"))
+    while counted <= tokens:
+        rule = random_.choice(RULES).format(
             place=random_.choice(PLACES), day=random_.choice(DAYS), colour=random_.choice(COLOURS),
             object=random_.choice(OBJECTS), job=random_.choice(JOBS), number=random_.randint(2, 60))
-    return text
+        lines.append(f"{len(lines)}. {rule}")
+        counted += len(vocabulary.encode(lines[-1] + "\n"))
+    return "\n".join(lines)
 
 
 class Chat:

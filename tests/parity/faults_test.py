@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""The parity scripts find each planted fault in a real engine, and find nothing in the same program
+without one.
+
+usage: faults_test.py FAULTY_ENGINE MODEL
+Exit status: 0 as wanted, 1 not, 2 the engine has no conversation cache.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools" / "conversation_cache_parity.py"
+RUN_S = 300
+
+# (fault, scenario that must find it, what its output must name)
+PLANTED = (
+    ("none", "reuse", None),
+    ("none", "pressure", None),
+    ("flipped_page", "reuse", "state_sha256: expected"),
+    ("skipped_restore", "reuse", "state_sha256: expected"),
+    ("forced_hit", "pressure", "restored: expected 0, came 1"),
+)
+
+
+def wrapper(folder, program, fault):
+    """The parity script starts one program: this one adds the option."""
+    path = os.path.join(folder, f"{fault}.sh")
+    with open(path, "w") as file:
+        file.write(f"#!/bin/sh\nexec '{os.path.abspath(program)}' --fault {fault} \"$@\"\n")
+    os.chmod(path, 0o700)
+    return path
+
+
+def judged(program, model, fault, scenario, named):
+    """-> what is wrong with the script's verdict, or None."""
+    result = subprocess.run([sys.executable, SCRIPT, "--engine", program, "--model", model, "--scenario", scenario],
+                            capture_output=True, text=True, timeout=RUN_S)
+    wanted = 0 if fault == "none" else 1
+    if result.returncode != wanted:
+        return f"{fault} in {scenario}: status {result.returncode}, wanted {wanted}\n{result.stdout}{result.stderr}"
+    if named and named not in result.stdout:
+        return f"{fault} in {scenario}: the output does not say {named!r}\n{result.stdout}"
+    return None
+
+
+def verify_ends_the_engine(program, model):
+    """STRATA_SNAPSHOT_VERIFY=1 sees by itself what a flipped byte did, and ends the engine."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    from parity import engine, prompts, tokens
+    vocabulary = tokens.load(model)
+    chats = [prompts.chat(vocabulary, n, 300) for n in range(2)]
+    environment = {**os.environ, "STRATA_SNAPSHOT_VERIFY": "1"}
+    flags = ["--conversation-cache-mib", "64", "--conversation-cache-min-free-mib", "0"]
+    with engine.Engine(program, model, flags, environment) as process:
+        first = process.ask(chats[0].first(), chats[0].root, 32)
+        process.ask(chats[1].first(), chats[1].root, 32)
+        try:
+            process.ask(chats[0].next(chats[0].first(), first.ids, 1), chats[0].root, 32)
+        except engine.EngineDied as fault:
+            status = process.process.wait(30)
+            good = status == 5 and "restore_failed" in str(fault)
+            return None if good else f"verify: status {status}, wanted 5 after ERR restore_failed: {fault}"
+    return "verify: a flipped page was answered from"
+
+
+def main():
+    program, model = sys.argv[1:3]
+    if "--conversation-cache-mib" not in subprocess.run([program, "--help"], capture_output=True, text=True).stdout:
+        print("SKIP: this engine has no conversation cache")
+        return 2
+    found = []
+    with tempfile.TemporaryDirectory(prefix="strata-faults-") as folder:
+        for fault, scenario, named in PLANTED:
+            found.append(judged(wrapper(folder, program, fault), model, fault, scenario, named))
+        found.append(verify_ends_the_engine(wrapper(folder, program, "flipped_page"), model))
+    found = [problem for problem in found if problem]
+    print("\n".join(found))
+    print(f"{len(PLANTED) + 1} runs, {len(found)} judged wrongly")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
