@@ -22,6 +22,14 @@ namespace {
 constexpr std::int64_t kWarmUpTokens = 8;
 constexpr std::int64_t kMeasuredTokens = 64;
 
+// A read is to show a sign of life every 5 s (PROTOCOL.md). Half of that: a layer may take the
+// rest.
+constexpr std::chrono::milliseconds kHeartbeatMs{2500};
+constexpr std::chrono::milliseconds kLookMs{50};  // between two looks at the lines that came
+// A stopped chunk that is still running after four times the usual length is given up. A hybrid
+// pays for it with all it has read since its last checkpoint, so a shorter one is waited for.
+constexpr std::chrono::milliseconds kStopPatienceMs{1000};
+
 double ms_between(TimePoint from, TimePoint to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
 }
@@ -44,8 +52,11 @@ struct Run {
     StopBoard::Flag stop;
     TimePoint began;
     TimePoint reading_began{};
-    PromptMarks marks;
-    Outcome outcome;
+    TimePoint told{};         // its progress, the last time
+    TimePoint chunk_began{};  // the chunk that is being read
+    TimePoint looked{};       // at what came meanwhile
+    PromptMarks marks{};
+    Outcome outcome{};
 
     bool stopped() const { return *stop; }
 };
@@ -72,6 +83,9 @@ class OneConversationEngine : public Engine {
     void resume(Run& run);
     bool read_prompt(Run& run);
     bool read_chunk(Run& run, Position end);
+    Result<PassEnd> read_watched(Run& run, std::span<const TokenId> ids, std::span<float> logits);
+    bool look_up(Run& run);
+    void tell_progress(Run& run, TimePoint now);
     void write_answer(Run& run);
     void tell_token(const Run& run, TokenId id) const;
     bool read_token(Run& run, TokenId id);
@@ -89,6 +103,7 @@ class OneConversationEngine : public Engine {
     Sampler sampler_;
     std::vector<float> logits_;  // of the newest row that asked for them
     std::int64_t chunk_tokens_;
+    Run* reading_ = nullptr;  // while a chunk of it is being computed
 
     // Of the live conversation, besides its bytes:
     PromptMarks marks_;
@@ -111,6 +126,7 @@ OneConversationEngine::OneConversationEngine(std::unique_ptr<Runner> runner,
     limits_.chunks.tokens_max =
         std::min({limits.chunks.tokens_max, runner_->chunk_tokens_max(), limits.context_tokens});
     chunk_tokens_ = limits_.chunks.tokens_max;
+    runner_->watch([this] { return reading_ == nullptr || look_up(*reading_); });
 }
 
 void OneConversationEngine::measure_chunks() {
@@ -133,7 +149,7 @@ void OneConversationEngine::measure_chunks() {
 Result<Outcome, RequestRefusal> OneConversationEngine::generate(const GenerateRequest& request,
                                                                 EngineEvents& events) {
     const BoardPlace place(*board_, request.id);
-    Run run{request, events, place.flag, clock_(), {}, {}, {}};
+    Run run{request, events, place.flag, clock_()};
     try {
         return tell(run);
     } catch (const std::bad_alloc&) {
@@ -167,6 +183,7 @@ Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
     resume(run);
     run.events.resumed(run.outcome.plan);
     run.reading_began = clock_();
+    run.told = run.reading_began;
     if (read_prompt(run)) write_answer(run);
     settle(run);
     return std::move(run.outcome);
@@ -229,25 +246,54 @@ bool OneConversationEngine::read_chunk(Run& run, Position end) {
     const auto count = static_cast<std::size_t>(end) - first;
     const bool last = end == std::ssize(run.request.prompt);
     const bool wants_logits = last && (run.request.max_new > 0 || run.request.hash);
-    const TimePoint began = clock_();
-    const auto read = session_->read(std::span(run.request.prompt).subspan(first, count),
-                                     wants_logits ? std::span(logits_) : std::span<float>{});
-    if (!read) {
+    const auto read = read_watched(run, std::span(run.request.prompt).subspan(first, count),
+                                   wants_logits ? std::span(logits_) : std::span<float>{});
+    if (!read || *read == PassEnd::abandoned) {
         run.outcome.prompt_ms = ms_between(run.reading_began, clock_());
-        end_with_error(run, read.error().text);
+        if (!read) {
+            end_with_error(run, read.error().text);
+        } else {
+            session_->cut_back();
+            run.outcome.finish = FinishReason::cancel;
+        }
         return false;
     }
     session_->device().synchronize();
     const TimePoint now = clock_();
     const auto tokens = static_cast<std::int64_t>(count);
     chunk_tokens_ =
-        next_chunk_tokens(chunk_tokens_, tokens, ms_between(began, now), limits_.chunks);
+        next_chunk_tokens(chunk_tokens_, tokens, ms_between(run.chunk_began, now), limits_.chunks);
     run.outcome.prompt_read += tokens;
-    const double ms = ms_between(run.reading_began, now);
-    const double rate = ms > 0 ? static_cast<double>(run.outcome.prompt_read) * 1000 / ms : 0;
-    run.events.progress(end, ms_between(run.began, now), rate);
+    tell_progress(run, now);
     run.events.step();
     return true;
+}
+
+Result<PassEnd> OneConversationEngine::read_watched(Run& run, std::span<const TokenId> ids,
+                                                    std::span<float> logits) {
+    run.chunk_began = run.looked = clock_();
+    reading_ = &run;
+    auto read = session_->read(ids, logits);
+    reading_ = nullptr;
+    return read;
+}
+
+// In the middle of a chunk: signs of life. False: it is not worth going on.
+bool OneConversationEngine::look_up(Run& run) {
+    const TimePoint now = clock_();
+    if (now - run.looked < kLookMs) return true;
+    run.looked = now;
+    run.events.step();
+    if (now - run.told >= kHeartbeatMs) tell_progress(run, now);
+    return !run.stopped() || now - run.chunk_began < kStopPatienceMs;
+}
+
+// Of the chunks that are whole.
+void OneConversationEngine::tell_progress(Run& run, TimePoint now) {
+    run.told = now;
+    const double ms = ms_between(run.reading_began, now);
+    const double rate = ms > 0 ? static_cast<double>(run.outcome.prompt_read) * 1000 / ms : 0;
+    run.events.progress(session_->frontier(), ms_between(run.began, now), rate);
 }
 
 void OneConversationEngine::write_answer(Run& run) {
@@ -301,11 +347,13 @@ void OneConversationEngine::tell_token(const Run& run, TokenId id) const {
 }
 
 bool OneConversationEngine::read_token(Run& run, TokenId id) {
-    auto read = session_->reserve(session_->frontier() + 1);
-    if (read.ok()) read = session_->read(std::span(&id, 1), logits_);
-    if (read.ok()) return true;
-    end_with_error(run, read.error().text);
-    return false;
+    if (auto pages = session_->reserve(session_->frontier() + 1); !pages) {
+        end_with_error(run, pages.error().text);
+        return false;
+    }
+    const auto read = session_->read(std::span(&id, 1), logits_);
+    if (!read) end_with_error(run, read.error().text);
+    return read.ok();
 }
 
 // Makes room by the rule, and keeps the state at the frontier. Without memory for it the

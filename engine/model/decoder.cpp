@@ -24,7 +24,8 @@ std::int64_t columns(const DecoderLayer& layer) {
 
 }  // namespace
 
-void Decoder::forward(Ops& ops, Arena& arena, std::int64_t rows, Rows logits) const {
+bool Decoder::forward(Ops& ops, Arena& arena, std::int64_t rows, Rows logits,
+                      const std::function<bool()>& go_on) const {
     const Arena::Scope scope(arena);
     Rows x = arena.rows(rows, width);
     float* rotations = arena.floats(rows * 2 * angles.pairs);
@@ -40,14 +41,17 @@ void Decoder::forward(Ops& ops, Arena& arena, std::int64_t rows, Rows logits) co
         add_part(layer.mixer, pass, layer.mixer_gain, x);
         if (&layer == &layers.back()) {
             // Past the last mixer only the last token's row matters, and only for the logits.
-            if (logits.values == nullptr) return;
+            if (logits.values == nullptr) return true;
             x = last_row(x);
         }
+        if (!go_on()) return false;
         add_part(layer.ffn, pass, layer.ffn_gain, x);
+        if (!go_on()) return false;
     }
     ops.rms_norm(x, output_gain, epsilon, x);
     const Projection out{head, nullptr, logits, false};
     ops.linear(x, {&out, 1});
+    return true;
 }
 
 std::int64_t Decoder::scratch_floats(std::int64_t rows) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <variant>
 #include <vector>
 
@@ -30,8 +31,10 @@ struct Decoder {
     std::vector<DecoderLayer> layers;
 
     // Enqueues the step that ops.begin() announced. `logits`: one row of the vocabulary's width for
-    // the step's last token; no values = not wanted.
-    void forward(Ops& ops, Arena& arena, std::int64_t rows, Rows logits) const;
+    // the step's last token; no values = not wanted. `go_on` is asked after every part; when it
+    // says no, nothing more is enqueued and the answer is false.
+    bool forward(Ops& ops, Arena& arena, std::int64_t rows, Rows logits,
+                 const std::function<bool()>& go_on) const;
     // Floats that forward() takes from its arena for a step of `rows` tokens.
     std::int64_t scratch_floats(std::int64_t rows) const;
 };

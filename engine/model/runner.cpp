@@ -35,7 +35,7 @@ class LoadedRunner final : public Runner {
     Device& device() override { return device_; }
     std::int64_t chunk_tokens_max() const override { return parts_.chunk_tokens; }
 
-    void forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
+    bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                  std::span<float> logits) override {
         const std::int64_t rows = static_cast<std::int64_t>(ids.size());
         STRATA_INVARIANT(rows >= 1 && rows <= parts_.chunk_tokens);
@@ -45,9 +45,13 @@ class LoadedRunner final : public Runner {
         Ops& ops = device_.ops();
         ops.begin({ids, first, memory.pages, memory.running_state});
         const Rows row{wanted ? parts_.logits.f32() : nullptr, 1, vocabulary};
-        parts_.decoder.forward(ops, arena_, rows, row);
-        if (wanted) device_.copy_to_host(logits.data(), row.values, logits.size_bytes());
+        const bool whole =
+            parts_.decoder.forward(ops, arena_, rows, row, [this] { return goes_on(); });
+        if (whole && wanted) {
+            device_.copy_to_host(logits.data(), row.values, logits.size_bytes());
+        }
         device_.synchronize();
+        return whole;
     }
 
   private:

@@ -53,12 +53,16 @@ void LiveSession::reset() {
 }
 
 void LiveSession::rewind(Position position) {
+    rewind_to(position, position == frontier());
+}
+
+void LiveSession::rewind_to(Position position, bool state_is_there) {
     STRATA_INVARIANT(valid_ && position >= 0 && position <= frontier());
     if (position == 0) {
         reset();
         return;
     }
-    if (position < frontier() && geometry().recurrent()) {
+    if (!state_is_there && geometry().recurrent()) {
         const StateImage image = checkpoints_.use(position);
         STRATA_INVARIANT(image != nullptr);
         write_state(*image);
@@ -85,12 +89,12 @@ Status<> LiveSession::reserve(Position rows) {
     return Done{};
 }
 
-Status<> LiveSession::read(std::span<const TokenId> ids, std::span<float> logits) {
+Result<PassEnd> LiveSession::read(std::span<const TokenId> ids, std::span<float> logits) {
     const Position end = frontier() + std::ssize(ids);
     STRATA_INVARIANT(valid_ && !ids.empty() && pages_for(end) <= pages_.size());
     valid_ = false;
     try {
-        runner_->forward(memory(), frontier(), ids, logits);
+        if (!runner_->forward(memory(), frontier(), ids, logits)) return PassEnd::abandoned;
         ids_.insert(ids_.end(), ids.begin(), ids.end());
     } catch (const std::bad_alloc&) {
         return refuse_memory("no memory for a forward pass of " + std::to_string(ids.size()) +
@@ -100,7 +104,17 @@ Status<> LiveSession::read(std::span<const TokenId> ids, std::span<float> logits
                       fault.what());
     }
     valid_ = true;
-    return Done{};
+    return PassEnd::whole;
+}
+
+void LiveSession::cut_back() {
+    valid_ = true;  // but for a running state, which is written now
+    if (!geometry().recurrent()) return;
+    Position deepest = 0;
+    for (const CheckpointMark& mark : checkpoints_.marks()) {
+        deepest = std::max(deepest, mark.position);
+    }
+    rewind_to(deepest, false);
 }
 
 Status<> LiveSession::keep_checkpoint(CheckpointKind kind) {

@@ -3,7 +3,8 @@
 //   generate()   the story of a request: plan, resume, read the prompt, write the answer. Runs on
 //   the
 //                caller's thread and speaks through EngineEvents while it works.
-//   cancel()     from any thread: ends a request within one prompt chunk or one token.
+//   cancel()     from any thread: ends a request within one prompt chunk or one token; a chunk that
+//                takes long is given up.
 //   idle_step()  between requests, when nothing has come for a while: gives back what only ended
 //                requests needed.
 //
@@ -70,10 +71,12 @@ class EngineEvents {
   public:
     virtual ~EngineEvents() = default;
     virtual void resumed(const PromptPlan& plan) = 0;
-    // `position`: prompt tokens that are in the state now. `ms` since the request began.
+    // `position`: prompt tokens that are in the state now. `ms` since the request began. Also in
+    // the middle of a chunk that takes long: the position is that of the last whole one then.
     virtual void progress(Position position, double ms, double tokens_per_s) = 0;
     virtual void token(TokenId id, const std::optional<TokenReport>& report) = 0;
-    // Between two chunks and between two tokens: the place for signs of life.
+    // Between two chunks, between two tokens, and now and then inside a long chunk: the place for
+    // signs of life. It must not call the engine, except for cancel().
     virtual void step() = 0;
 };
 

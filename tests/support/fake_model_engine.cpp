@@ -83,10 +83,16 @@ Result<LoadedModel, LoadFailure> load_fake(const EngineOptions& options,
     shape.chunk_tokens = options.chunk_tokens;
     auto device = std::make_shared<FakeDevice>();
     auto runner = std::make_unique<FakeRunner>(shape, device);
-    runner->on_pass = [behaviour, said = false](const FakePass& pass) mutable {
+    runner->layers = behaviour.get("layers");
+    runner->on_layer = [behaviour](const FakePass& pass, std::int64_t) {
+        if (pass.first >= behaviour.get("slow_from")) sleep_ms(behaviour.get("layer_ms"));
+    };
+    runner->on_pass = [behaviour, said = false,
+                       model = runner.get()](const FakePass& pass) mutable {
         sleep_ms(behaviour.get("pass_ms") + behaviour.get("token_ms") * pass.tokens);
         if (pass.first >= behaviour.get("stuck_at", INT64_MAX)) sleep_ms(60'000);
         if (pass.first >= behaviour.get("bus_at", INT64_MAX)) touch_shrunk_mapping();
+        if (pass.first >= behaviour.get("state_grows_at", INT64_MAX)) model->grow_state();
         if (behaviour.get("talks") != 0 && !said) print_foreign_text();
         said = true;
     };

@@ -148,13 +148,23 @@ std::uint64_t FakeRunner::advance_state(const SequenceMemory& memory,
     return hash;
 }
 
-void FakeRunner::forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
+bool FakeRunner::compute_layers(const FakePass& pass) {
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+        if (on_layer) on_layer(pass, layer);
+        if (!goes_on()) return false;
+    }
+    return true;
+}
+
+bool FakeRunner::forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                          std::span<float> logits) {
     STRATA_INVARIANT(!ids.empty() && std::ssize(ids) <= shape_.chunk_tokens);
     const FakePass pass{first, std::ssize(ids)};
     if (on_pass) on_pass(pass);
     passes.push_back(pass);
     std::uint64_t hash = advance_state(memory, ids);
+    // An abandoned pass leaves what it must not be believed by: an advanced state, and no rows.
+    if (!compute_layers(pass)) return false;
     for (std::size_t layer = 0; layer < geometry_.attention_layers(); ++layer) {
         std::uint64_t rows = read_rows(memory, layer, first);
         Position row = first;
@@ -166,10 +176,11 @@ void FakeRunner::forward(const SequenceMemory& memory, Position first, std::span
         const auto fraction = static_cast<float>(mix(hash, i) >> 40) / 16777216.0F;
         logits[i] = control ? -50.0F : fraction * 8 - 4;
     }
-    if (logits.empty()) return;
+    if (logits.empty()) return true;
     const auto told = script.find(first + std::ssize(ids));
     if (told != script.end()) logits[static_cast<std::size_t>(told->second)] = 100;
     if (nan_logits) logits[0] = std::numeric_limits<float>::quiet_NaN();
+    return true;
 }
 
 TokenIds fake_answer(const FakeShape& shape, std::span<const TokenId> prompt, std::int64_t max_new,

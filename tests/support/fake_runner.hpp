@@ -63,20 +63,27 @@ class FakeRunner : public Runner {
     const VocabularyFacts& vocabulary() const override { return facts_; }
     Device& device() override { return *device_; }
     std::int64_t chunk_tokens_max() const override { return shape_.chunk_tokens; }
-    void forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
+    bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                  std::span<float> logits) override;
 
     // What tests do to it:
     std::map<Position, TokenId> script;  // the token that the row before this position favours
     std::function<void(const FakePass&)> on_pass;  // before a pass: may throw, stop, move a clock
+    // After each of a pass's layers, and then the watch is asked.
+    std::function<void(const FakePass&, std::int64_t layer)> on_layer;
+    std::int64_t layers = 0;
     bool nan_logits = false;
     std::vector<FakePass> passes;
+    // From now on the geometry says another size than that of the memory that was allocated by it.
+    void grow_state() { ++geometry_.matrix_state_bytes; }
 
   private:
     std::uint64_t read_rows(const SequenceMemory& memory, std::size_t layer, Position rows) const;
     std::uint64_t write_row(const SequenceMemory& memory, std::size_t layer, Position row,
                             TokenId id, std::uint64_t below) const;
     std::uint64_t advance_state(const SequenceMemory& memory, std::span<const TokenId> ids) const;
+
+    bool compute_layers(const FakePass& pass);
 
     FakeShape shape_;
     std::shared_ptr<FakeDevice> device_;

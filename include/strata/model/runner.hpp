@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/backend/device.hpp"
@@ -41,12 +42,25 @@ class Runner {
     // Most tokens that one forward() takes.
     virtual std::int64_t chunk_tokens_max() const = 0;
 
+    // Asked between two parts of a layer while forward() computes, on its thread: false = abandon
+    // the pass. A pass of many tokens may take long; this is where it can show that it lives. The
+    // watch must not touch the conversation.
+    using Watch = std::function<bool()>;
+    void watch(Watch watch) { watch_ = std::move(watch); }
+
     // Computes rows [first, first + ids.size()): writes their K/V, advances the running state, and,
     // when `logits` is not empty, writes the vocabulary's f32 logits of the LAST row into it (host
     // memory). Preconditions: the running state and all rows below `first` are those of the same
-    // conversation; 1 <= ids.size() <= chunk_tokens_max().
-    virtual void forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
+    // conversation; 1 <= ids.size() <= chunk_tokens_max(). False when the watch abandoned it: rows
+    // below `first` are as they were, the running state is neither the old nor the next one.
+    virtual bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                          std::span<float> logits) = 0;
+
+  protected:
+    bool goes_on() const { return !watch_ || watch_(); }
+
+  private:
+    Watch watch_;
 };
 
 struct RunnerOptions {

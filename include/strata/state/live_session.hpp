@@ -3,13 +3,15 @@
 //
 // States:
 //   VALID    rows [0, frontier) are those of ids(), and the running state is the one after them.
-//   INVALID  a forward pass failed half-way: nothing here may be believed. Only reset() leads out.
+//   INVALID  a forward pass failed half-way or was abandoned: nothing here may be believed. Only
+//            reset() leads out, and after an abandoned pass cut_back().
 //
 // Invariants: (1) frontier() == ids().size(); (2) VALID: pages cover all rows below the frontier;
 // (3) every checkpoint lies at or below the frontier; (4) a page belongs to this session alone.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,6 +23,8 @@
 #include "strata/state/checkpoints.hpp"
 
 namespace strata {
+
+enum class PassEnd : std::uint8_t { whole, abandoned };
 
 class LiveSession {
   public:
@@ -45,8 +49,14 @@ class LiveSession {
 
     // Reads ids into rows [frontier, frontier + ids.size()) and writes the last row's logits if
     // asked for (Runner::forward). Preconditions: VALID; the rows are reserved. A forward pass that
-    // throws leaves the session INVALID; the refusal says what it threw.
-    Status<> read(std::span<const TokenId> ids, std::span<float> logits);
+    // throws leaves the session INVALID; the refusal says what it threw. So does one that the
+    // runner's watch abandoned.
+    Result<PassEnd> read(std::span<const TokenId> ids, std::span<float> logits);
+
+    // After an abandoned pass: VALID again, at the last position whose state is whole. The frontier
+    // of an attention-only model (rows are written from there on), the deepest checkpoint of a
+    // model with recurrent layers, else empty.
+    void cut_back();
 
     // Keeps the state at the frontier. On refusal (no memory) nothing changed. Precondition: VALID.
     Status<> keep_checkpoint(CheckpointKind kind);
@@ -62,6 +72,7 @@ class LiveSession {
 
   private:
     explicit LiveSession(Runner& runner) : runner_(&runner) {}
+    void rewind_to(Position position, bool state_is_there);
     void write_state(std::span<const std::byte> bytes);
 
     Runner* runner_;

@@ -328,6 +328,39 @@ TEST_CASE("a runner refuses chunks and rows and contexts that it cannot have") {
     CHECK(opened.load().ok());
 }
 
+TEST_CASE("a pass asks its watch between parts and stops computing when told") {
+    const TinyModel model = qwen35();
+    Opened opened(model);
+    const auto runner = opened.load();
+    REQUIRE(runner.ok());
+    const auto page = *opened.device->allocate((*runner)->geometry().page_bytes());
+    const auto state = *opened.device->allocate((*runner)->geometry().state_bytes());
+    void* const pages[] = {page.address()};
+    const std::vector<std::byte> zeros((*runner)->geometry().state_bytes());
+    const auto read = [&] {
+        opened.device->copy_from_host(state.address(), zeros.data(), zeros.size());
+        const TokenIds ids = {3, 17, 4, 9, 9, 20, 1};
+        std::vector<float> logits(kVocabulary, -7.0F);
+        const bool whole = (*runner)->forward({pages, state.address()}, 0, ids, logits);
+        return std::pair(whole, logits);
+    };
+    int asked = 0;
+    (*runner)->watch([&] {
+        ++asked;
+        return true;
+    });
+    CHECK(read() == std::pair(true, logits_of(model)));
+    CHECK(asked == 4);  // two layers of two parts
+    for (int parts = 1; parts <= 4; ++parts) {
+        asked = 0;
+        (*runner)->watch([&] { return ++asked < parts; });
+        CHECK(read() == std::pair(false, std::vector<float>(kVocabulary, -7.0F)));
+        CHECK(asked == parts);
+    }
+    (*runner)->watch({});
+    CHECK(read() == std::pair(true, logits_of(model)));
+}
+
 TEST_CASE("loading reports its progress from little to all bytes") {
     Opened opened(llama());
     std::vector<std::uint64_t> done;

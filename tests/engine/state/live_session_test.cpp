@@ -133,6 +133,31 @@ TEST_CASE("a pass that throws leaves the session invalid until it is reset") {
     CHECK(s.logits == logits_of(true, more));
 }
 
+TEST_CASE("a pass that is abandoned is undone by cutting back to the last whole state") {
+    const bool recurrent = GENERATE(false, true);
+    const bool checkpoint = GENERATE(false, true);
+    Session s(recurrent);
+    const TokenIds head = turn(kFakeUser, 20, 1);  // 23 rows
+    const TokenIds more = turn(kFakeUser, 5, 2);
+    s.read(head);
+    if (checkpoint) REQUIRE(s.session->keep_checkpoint(CheckpointKind::turn).ok());
+    s.runner.layers = 1;
+    s.runner.watch([] { return false; });
+    REQUIRE(s.session->reserve(60).ok());
+    const auto abandoned = s.session->read(more, s.logits);
+    REQUIRE(abandoned.ok());
+    CHECK(*abandoned == PassEnd::abandoned);
+    CHECK_FALSE(s.session->valid());
+    s.session->cut_back();
+    CHECK(s.session->valid());
+    const Position kept = recurrent && !checkpoint ? 0 : 23;
+    CHECK(s.session->frontier() == kept);
+    CHECK(s.session->checkpoints().size() == (checkpoint ? 1 : 0));
+    s.runner.watch({});
+    s.read(more);
+    CHECK(s.logits == logits_of(recurrent, kept == 0 ? more : joined({head, more})));
+}
+
 TEST_CASE("the state hash is that of rows then states in the documented order") {
     const bool recurrent = GENERATE(false, true);
     Session s(recurrent);

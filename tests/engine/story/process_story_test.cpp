@@ -10,8 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../support/engine_stage.hpp"
-#include "../../support/piped_engine.hpp"
+#include "../../support/fake_model_process.hpp"
 #include "../../support/process_epilogue.hpp"
 
 namespace strata::tests {
@@ -19,52 +18,6 @@ namespace {
 
 using Ms = PipedEngine::Ms;
 using Clock = std::chrono::steady_clock;
-
-// ThreadSanitizer sleeps a second at the end of a process, to let other threads race.
-#ifdef __SANITIZE_THREAD__
-constexpr std::int64_t kSanitizerMs = 1500;
-#else
-constexpr std::int64_t kSanitizerMs = 0;
-#endif
-
-const std::string kProgram = STRATA_TEST_BIN_DIR "/strata-engine-fake";
-
-std::string gen(std::uint64_t id, std::int64_t max_new, const TokenIds& prompt,
-                const std::string& names = "") {
-    std::string line = "GEN " + std::to_string(max_new) + " id=" + std::to_string(id) + names;
-    line += " ids=";
-    for (std::size_t i = 0; i < prompt.size(); ++i) {
-        line += (i == 0 ? "" : ",") + std::to_string(prompt[i]);
-    }
-    return line;
-}
-
-TokenIds prompt_of(std::int64_t tokens, std::uint64_t seed = 2) {
-    return joined({turn(kFakeUser, tokens - 5, seed), assistant_opens()});
-}
-
-struct Running : PipedEngine {
-    explicit Running(const std::string& model, std::vector<std::string> more = {})
-        : PipedEngine(kProgram, arguments(model, std::move(more))) {}
-    static std::vector<std::string> arguments(const std::string& model,
-                                              std::vector<std::string> more) {
-        more.insert(more.begin(), {"--model", model, "--chunk-ms", "0", "--chunk-tokens", "64"});
-        return more;
-    }
-    void await_ready() { REQUIRE_FALSE(lines_until("READY").empty()); }
-    // Ends it as a server would, and looks at how it went.
-    void leave() {
-        close_stdin();
-        const auto end = wait(Ms(5000));
-        REQUIRE(end);
-        CHECK(end->exited);
-        CHECK(end->status == 0);
-    }
-};
-
-std::int64_t ms_since(Clock::time_point began) {
-    return std::chrono::duration_cast<Ms>(Clock::now() - began).count();
-}
 
 // True once the process waits for SIGTERM instead of dying of it; false when it has left before.
 bool claims_signals(pid_t pid) {
@@ -85,7 +38,7 @@ bool claims_signals(pid_t pid) {
 }  // namespace
 
 TEST_CASE("the start says how far it is then what the engine is then that it is ready") {
-    Running engine("hybrid,load_ms=700", {"--max-context", "1000"});
+    FakeModelProcess engine("hybrid,load_ms=700", {"--max-context", "1000"});
     const auto lines = engine.lines_until("READY");
     REQUIRE(lines.size() >= 4);
     CHECK(lines.front() == "LOAD 0 100");
@@ -111,7 +64,7 @@ TEST_CASE("the start says how far it is then what the engine is then that it is 
 }
 
 TEST_CASE("a request is answered by resume then progress then tokens then done") {
-    Running engine("hybrid");
+    FakeModelProcess engine("hybrid");
     engine.await_ready();
     const TokenIds prompt = prompt_of(100);
     engine.send(gen(7, 5, prompt, " label=a_chat hash=1"));
@@ -150,7 +103,7 @@ TEST_CASE("a request is answered by resume then progress then tokens then done")
 }
 
 TEST_CASE("logprobs come with each token when asked for") {
-    Running engine("hybrid");
+    FakeModelProcess engine("hybrid");
     engine.await_ready();
     engine.send(gen(1, 3, prompt_of(20), " logprobs=4"));
     for (const auto& line : engine.lines_until("DONE")) {
@@ -165,7 +118,7 @@ TEST_CASE("logprobs come with each token when asked for") {
 }
 
 TEST_CASE("every refusal has its code and its id and leaves the engine in step") {
-    Running engine("hybrid", {"--max-context", "200"});
+    FakeModelProcess engine("hybrid", {"--max-context", "200"});
     engine.await_ready();
     const TokenIds prompt = prompt_of(20);
     const std::vector<std::pair<std::string, std::string>> cases{
@@ -204,7 +157,7 @@ TEST_CASE("every refusal has its code and its id and leaves the engine in step")
 }
 
 TEST_CASE("a line that is too long is refused and the next one is read") {
-    Running engine("hybrid");
+    FakeModelProcess engine("hybrid");
     engine.await_ready();
     std::string flood = "GEN 5 id=9 ids=10";
     flood.resize((std::size_t{64} << 20) + 10, '1');
@@ -219,7 +172,7 @@ TEST_CASE("a line that is too long is refused and the next one is read") {
 
 TEST_CASE(
     "while a request runs another one is busy and PING is answered between chunks and tokens") {
-    Running engine("hybrid,pass_ms=30");
+    FakeModelProcess engine("hybrid,pass_ms=30");
     engine.await_ready();
     engine.send(gen(1, 10, prompt_of(400)));
     engine.lines_until("PP");
@@ -242,7 +195,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a stop is seen within a chunk and within a token") {
-    Running engine("hybrid,pass_ms=50");
+    FakeModelProcess engine("hybrid,pass_ms=50");
     engine.await_ready();
     engine.send(gen(1, 500, prompt_of(2000)));
     engine.lines_until("PP");
@@ -266,7 +219,7 @@ TEST_CASE("a stop is seen within a chunk and within a token") {
 }
 
 TEST_CASE("a stop that is written together with its request is not lost") {
-    Running engine("hybrid,pass_ms=20");
+    FakeModelProcess engine("hybrid,pass_ms=20");
     engine.await_ready();
     engine.send_raw(gen(1, 1000, prompt_of(200)) + "\nSTOP id=1\n");
     const auto done = engine.lines_until("DONE", Ms(5000));
@@ -281,7 +234,7 @@ TEST_CASE("QUIT and end of input and SIGTERM end the running request as cancelle
     INFO(how << (writing ? " while writing" : " while reading"));
     const ProcessEpilogue epilogue;
     {
-        Running engine("hybrid,pass_ms=40");
+        FakeModelProcess engine("hybrid,pass_ms=40");
         engine.await_ready();
         engine.send(gen(3, 1000, prompt_of(writing ? 20 : 3000)));
         engine.lines_until(writing ? "T " : "PP");
@@ -305,7 +258,7 @@ TEST_CASE("QUIT and end of input and SIGTERM end the running request as cancelle
 
 TEST_CASE("an idle engine leaves at once and uses no time until then") {
     const std::string how = GENERATE(as<std::string>{}, "QUIT", "EOF", "TERM", "INT");
-    Running engine("hybrid");
+    FakeModelProcess engine("hybrid");
     engine.await_ready();
     engine.send(gen(1, 2, prompt_of(300)));
     engine.lines_until("DONE");
@@ -327,7 +280,7 @@ TEST_CASE("an idle engine leaves at once and uses no time until then") {
 }
 
 TEST_CASE("a stuck kernel does not keep the process when its input ends") {
-    Running engine("hybrid,stuck_at=64");
+    FakeModelProcess engine("hybrid,stuck_at=64");
     engine.await_ready();
     engine.send(gen(1, 5, prompt_of(300)));
     engine.lines_until("PP");
@@ -341,7 +294,7 @@ TEST_CASE("a stuck kernel does not keep the process when its input ends") {
 }
 
 TEST_CASE("a load does not keep the process when its input ends") {
-    Running engine("hybrid,load_ms=60000");
+    FakeModelProcess engine("hybrid,load_ms=60000");
     std::this_thread::sleep_for(Ms(100));
     const auto began = Clock::now();
     engine.close_stdin();
@@ -352,7 +305,7 @@ TEST_CASE("a load does not keep the process when its input ends") {
 }
 
 TEST_CASE("a reader that stands still holds the engine back and loses nothing") {
-    Running engine("hybrid,vocabulary=20000", {"--max-context", "30000"});
+    FakeModelProcess engine("hybrid,vocabulary=20000", {"--max-context", "30000"});
     engine.await_ready();
     // More than a pipe holds: the engine waits in write while nobody reads.
     engine.send(gen(1, 1500, prompt_of(20), " logprobs=20"));
@@ -371,7 +324,7 @@ TEST_CASE("a reader that stands still holds the engine back and loses nothing") 
 }
 
 TEST_CASE("an engine that waits in write is gone soon after its input ended") {
-    Running engine("hybrid,vocabulary=20000", {"--max-context", "30000"});
+    FakeModelProcess engine("hybrid,vocabulary=20000", {"--max-context", "30000"});
     engine.await_ready();
     engine.send(gen(1, 20000, prompt_of(20), " logprobs=20"));
     std::this_thread::sleep_for(Ms(500));
@@ -384,7 +337,7 @@ TEST_CASE("an engine that waits in write is gone soon after its input ended") {
 }
 
 TEST_CASE("a reader that goes away ends the engine without a signal") {
-    Running engine("hybrid,pass_ms=5");
+    FakeModelProcess engine("hybrid,pass_ms=5");
     engine.await_ready();
     engine.send(gen(1, 4000, prompt_of(20)));
     engine.lines_until("T ");
@@ -396,7 +349,7 @@ TEST_CASE("a reader that goes away ends the engine without a signal") {
 }
 
 TEST_CASE("what a library prints lands on stderr and never between two events") {
-    Running engine("hybrid,talks");
+    FakeModelProcess engine("hybrid,talks");
     engine.await_ready();
     engine.send(gen(1, 3, prompt_of(20)));
     for (const auto& line : engine.lines_until("DONE")) CHECK(line.find("text by") == line.npos);
@@ -408,7 +361,7 @@ TEST_CASE("what a library prints lands on stderr and never between two events") 
 }
 
 TEST_CASE("a model file that shrinks under its mapping ends the engine with a message") {
-    Running engine("hybrid,bus_at=64");
+    FakeModelProcess engine("hybrid,bus_at=64");
     engine.await_ready();
     engine.send(gen(1, 3, prompt_of(200)));
     const auto end = engine.wait(Ms(5000));
@@ -438,7 +391,7 @@ TEST_CASE("a start that fails says why and leaves with its own status") {
     };
     for (const Case& each : cases) {
         INFO(each.text);
-        PipedEngine engine(kProgram, each.arguments);
+        PipedEngine engine(kFakeModelProgram, each.arguments);
         const auto end = engine.wait(Ms(5000));
         REQUIRE(end);
         CHECK(end->exited);
@@ -467,7 +420,7 @@ TEST_CASE("a start that fails says why though its input has ended") {
         INFO(each.model << " " << each.text << " " << how);
         const bool redirected = how.front() == '<';
         std::vector<std::string> arguments{"-c", "exec \"$0\" \"$@\" " + (redirected ? how : ""),
-                                           kProgram, "--model", each.model};
+                                           kFakeModelProgram, "--model", each.model};
         arguments.insert(arguments.end(), each.more.begin(), each.more.end());
         PipedEngine engine("/bin/sh", arguments);
         if (how == "TERM" && claims_signals(engine.pid())) engine.signal(SIGTERM);
@@ -486,8 +439,8 @@ TEST_CASE("a start without an input ends with 0 when nothing is wrong") {
     const std::string model = GENERATE(as<std::string>{}, "hybrid", "hybrid,load_ms=60000");
     INFO(redirection << " " << model);
     const auto began = Clock::now();
-    PipedEngine engine("/bin/sh",
-                       {"-c", "exec \"$0\" \"$@\" " + redirection, kProgram, "--model", model});
+    PipedEngine engine("/bin/sh", {"-c", "exec \"$0\" \"$@\" " + redirection, kFakeModelProgram,
+                                   "--model", model});
     const auto end = engine.wait(Ms(4000));
     REQUIRE(end);
     CHECK(end->exited);
@@ -498,7 +451,7 @@ TEST_CASE("a start without an input ends with 0 when nothing is wrong") {
 
 TEST_CASE("help and version go to stdout and leave with 0") {
     for (const std::string option : {"--help", "--version"}) {
-        PipedEngine engine(kProgram, {option});
+        PipedEngine engine(kFakeModelProgram, {option});
         const auto lines = engine.rest();
         REQUIRE_FALSE(lines.empty());
         CHECK(lines.front().starts_with("strata-engine"));
@@ -522,9 +475,9 @@ TEST_CASE(
         if (child == 0) {
             ::dup2(in[0], STDIN_FILENO);
             ::dup2(out[1], STDOUT_FILENO);
-            ::execl(kProgram.c_str(), kProgram.c_str(), "--model", "hybrid,stuck_at=64",
-                    "--chunk-ms", "0", "--chunk-tokens", "64", "--parent-pid", own.c_str(),
-                    nullptr);
+            ::execl(kFakeModelProgram.c_str(), kFakeModelProgram.c_str(), "--model",
+                    "hybrid,stuck_at=64", "--chunk-ms", "0", "--chunk-tokens", "64", "--parent-pid",
+                    own.c_str(), nullptr);
             ::_exit(127);
         }
         ::pause();
