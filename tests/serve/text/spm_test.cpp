@@ -124,6 +124,23 @@ TEST_CASE("the lower block of sentencepiece in a text is a space") {
     CHECK(encode_message(*tokenizer, "a\u2581a") == encode_message(*tokenizer, "a a"));
 }
 
+TEST_CASE("borders of pieces change no id of a sentencepiece vocabulary") {
+    const auto tokenizer = made(text_test::spm_header_of(
+        {"\u2581", "h", "e", "l", "o", "he", "ll", "llo", "hello", "\u2581hello", "\u2581\u2581"}));
+    const std::string text = "hello  hell\u00e9 hello\nhe";
+    const auto whole = encode_trusted(*tokenizer, text);
+    Dice dice(29);
+    for (int i = 0; i < 200; ++i) {
+        std::vector<PromptPiece> pieces;
+        for (std::size_t at = 0; at < text.size();) {
+            const std::size_t length = std::min(dice.below(6), text.size() - at);
+            pieces.push_back({text.substr(at, length), dice.below(2) == 0});
+            at += length;
+        }
+        CHECK(tokenizer->encode(pieces) == whole);
+    }
+}
+
 TEST_CASE("a message's text gives no control token of a sentencepiece vocabulary") {
     gguf::Header header = text_test::spm_header_of({"<s", ">", "<", "s", "ab", "a", "b"});
     auto& types = std::get<std::vector<std::int64_t>>(header.metadata["tokenizer.ggml.token_type"]);

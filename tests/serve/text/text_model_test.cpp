@@ -163,6 +163,32 @@ TEST_CASE("a prompt has one BOS whether or not the template writes it") {
     CHECK(model->decode(std::vector<TokenId>{256, 'a', 257}) == "<s>a</s>");
 }
 
+TEST_CASE("a raw text beyond the limit is refused by its size") {
+    const auto model = TextModel::from_header(text_test::header_of({}));
+    REQUIRE(model.ok());
+    const std::string text(kTextBytesMax + 1, 'a');
+    const auto refused = model->encode(text, ParseSpecial::no, EdgeTokens::none);
+    REQUIRE(!refused.ok());
+    CHECK_THAT(refused.error().text,
+               Catch::Contains("67108865 bytes") && Catch::Contains("67108864"));
+}
+
+TEST_CASE("a prompt over a sentencepiece vocabulary has one BOS and its system prompt as root") {
+    const auto model = TextModel::from_header(
+        text_test::spm_header_of({"\u2581", "a", "b", "\u2581a", "\u2581b"}),
+        "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}");
+    REQUIRE(model.ok());
+    const auto prompt =
+        prompt_of(*model, request({message("system", "aba</s>"), message("user", "b")}));
+    CHECK(std::count(prompt.ids.begin(), prompt.ids.end(), 1) == 1);
+    CHECK(std::count(prompt.ids.begin(), prompt.ids.end(), 2) == 0);
+    CHECK(model->decode(prompt.ids) == "<s>[system] aba</s> [user] b ");
+    const std::string root =
+        model->decode(std::span(prompt.ids).first(static_cast<std::size_t>(prompt.root_tokens)));
+    // The last token that both share may join with what follows: it does not count.
+    CHECK(root == "<s>[system] aba</s> [user");
+}
+
 TEST_CASE("a system prompt inside the first user turn still gives a root") {
     const auto model = TextModel::from_header(
         text_test::demo_header(),
