@@ -307,13 +307,13 @@ AsioLauncher::AsioLauncher(boost::asio::io_context& loop) : loop_(loop) {
     if (defended(Defence::sigpipe)) ::signal(SIGPIPE, SIG_IGN);
 }
 
-Result<std::unique_ptr<EngineProcess>> AsioLauncher::launch(const EngineCommand& command,
-                                                            ProcessEvents& events) {
-    const Result<LaunchedChild> child = launch_child(command);
+Result<std::unique_ptr<EngineProcess>, LaunchRefusal> AsioLauncher::launch(
+    const EngineCommand& command, ProcessEvents& events) {
+    const Result<LaunchedChild, LaunchRefusal> child = launch_child(command);
     if (!child.ok()) return child.failure();
     auto pipes = std::make_shared<Pipes>(loop_, *child, events);
     pipes->start();
-    return Result<std::unique_ptr<EngineProcess>>(std::make_unique<AsioProcess>(std::move(pipes)));
+    return std::unique_ptr<EngineProcess>(std::make_unique<AsioProcess>(std::move(pipes)));
 }
 
 }  // namespace strata::serve

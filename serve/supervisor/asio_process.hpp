@@ -26,8 +26,8 @@ class AsioLauncher : public ProcessLauncher {
     // Ignores SIGPIPE for this process: a broken pipe or socket is an error of one write.
     explicit AsioLauncher(boost::asio::io_context& loop);
     // From the thread that runs the loop; it must live as long as the process (child_launch.hpp).
-    Result<std::unique_ptr<EngineProcess>> launch(const EngineCommand& command,
-                                                  ProcessEvents& events) override;
+    Result<std::unique_ptr<EngineProcess>, LaunchRefusal> launch(const EngineCommand& command,
+                                                                 ProcessEvents& events) override;
 
   private:
     boost::asio::io_context& loop_;

@@ -6,6 +6,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "serve/supervisor/defences.hpp"
+
 namespace strata::serve {
 
 namespace {
@@ -37,6 +39,13 @@ class AsioAlarm : public Alarm {
 };
 
 }  // namespace
+
+TimePoint AsioTime::now() const {
+#ifdef STRATA_DEFENCE_SWITCHES
+    if (!defended(Defence::steady_clock)) return wall_clock();
+#endif
+    return std::chrono::steady_clock::now();
+}
 
 std::unique_ptr<Alarm> AsioTime::make_alarm() {
     return std::make_unique<AsioAlarm>(loop_);

@@ -10,7 +10,7 @@ namespace strata::serve {
 class AsioTime : public TimeSource {
   public:
     explicit AsioTime(boost::asio::io_context& loop) : loop_(loop) {}
-    TimePoint now() const override { return std::chrono::steady_clock::now(); }
+    TimePoint now() const override;
     std::unique_ptr<Alarm> make_alarm() override;
     void post(std::function<void()> work) override;
 

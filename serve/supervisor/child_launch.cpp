@@ -8,12 +8,16 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,6 +46,7 @@ constexpr int kForeignFdsMarked = 4096;
 constexpr int kOomScoreRaise = 200;
 constexpr int kOomScoreMax = 1000;
 constexpr int kChildGaveUpStatus = 127;
+constexpr mode_t kPrivateFiles = 077;  // what an engine writes is a conversation
 
 class Fd {
   public:
@@ -67,21 +72,36 @@ struct Pipe {
     Fd write;
 };
 
-Refusal os_refusal(const std::string& what, int error) {
-    return Refusal{what + ": " + std::strerror(error)};
+using LaunchFailure = Failure<LaunchRefusal>;
+
+LaunchFailure os_refusal(const std::string& what, int error) {
+    return LaunchFailure{{what + ": " + std::strerror(error)}};
+}
+
+// Everything that exec may answer is about the program, but for a machine that is short of
+// something now and a program that is being replaced.
+bool lasting(int error) {
+    constexpr std::array kOfTheMoment = {EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY, EINTR, EIO};
+    return std::find(kOfTheMoment.begin(), kOfTheMoment.end(), error) == kOfTheMoment.end();
+}
+
+LaunchFailure exec_refusal(const std::string& path, const error_code& error) {
+    std::string text = "cannot execute " + path + ": " + error.message();
+    if (error.value() == ENOEXEC) text += ", it is no program for this machine";
+    return LaunchFailure{{std::move(text), lasting(error.value())}};
 }
 
 // A pipe whose ends are above stdio, so that no dup2 in the child can overwrite one.
-Result<Pipe> make_pipe() {
+Result<Pipe, LaunchRefusal> make_pipe() {
     std::array<int, 2> ends{-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return Failure{os_refusal("no pipe for the engine", errno)};
+        return os_refusal("no pipe for the engine", errno);
     }
     Pipe pipe{Fd(ends[0]), Fd(ends[1])};
     for (Fd* end : {&pipe.read, &pipe.write}) {
         if (end->get() >= kFirstForeignFd) continue;
         const int moved = ::fcntl(end->get(), F_DUPFD_CLOEXEC, kFirstForeignFd);
-        if (moved < 0) return Failure{os_refusal("no pipe for the engine", errno)};
+        if (moved < 0) return os_refusal("no pipe for the engine", errno);
         *end = Fd(moved);
     }
     return pipe;
@@ -116,6 +136,10 @@ struct EngineChildSetup {
     template <class Launcher>
     error_code on_exec_setup(Launcher&, const std::filesystem::path&, const char* const*) {
         tie_to_parent();
+#ifdef STRATA_DEFENCE_SWITCHES
+        if (!defended(Defence::fork_safety)) take_a_lock_of_the_parent();
+#endif
+        if (defended(Defence::clean_setting)) ::umask(kPrivateFiles);
         if (::setpgid(0, 0) != 0 || ::dup2(stdin_read, STDIN_FILENO) < 0 ||
             ::dup2(stdout_write, STDOUT_FILENO) < 0 || ::dup2(stderr_write, STDERR_FILENO) < 0) {
             return {errno, boost::system::system_category()};
@@ -145,6 +169,7 @@ struct EngineChildSetup {
     }
 
     void raise_oom_score() const {
+        if (!defended(Defence::oom_score)) return;
         const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
         if (fd < 0) return;
         // A refusal leaves the engine as likely a victim as the supervisor: no reason not to start.
@@ -174,6 +199,31 @@ EngineChildSetup child_setup(const Pipe& in, const Pipe& out, const Pipe& err) {
     return setup;
 }
 
+// What the engine gets of our environment: no code that somebody loads into programs, no secrets of
+// this server, and numbers that every locale reads alike.
+class ChildEnvironment {
+  public:
+    ChildEnvironment() {
+        for (const char* const* each = ::environ; *each != nullptr; ++each) {
+            if (!dropped(*each)) variables_.push_back(*each);
+        }
+        if (defended(Defence::clean_setting)) variables_.push_back("LC_ALL=C");
+        variables_.push_back(nullptr);
+    }
+    const char* const* variables() const { return variables_.data(); }
+
+  private:
+    static bool dropped(std::string_view variable) {
+        if (!defended(Defence::clean_setting)) return false;
+        constexpr std::array<std::string_view, 5> kHeads = {
+            "LD_PRELOAD=", "LD_AUDIT=", "LC_ALL=", "STRATA_API_KEY=", "STRATA_API_KEY_FILE="};
+        return std::any_of(kHeads.begin(), kHeads.end(), [variable](std::string_view head) {
+            return variable.starts_with(head);
+        });
+    }
+    std::vector<const char*> variables_;
+};
+
 void reap_failed_child(pid_t pid) {
     if (pid <= 0) return;
     ::kill(pid, SIGKILL);
@@ -184,9 +234,11 @@ void reap_failed_child(pid_t pid) {
 // The library tells the context that it forks and opens a pidfd on it: an io_context of its own
 // keeps that away from the server's loop, whose locks another thread may hold at the moment of the
 // fork.
-Result<pid_t> spawn(const EngineCommand& command, EngineChildSetup& setup) {
+Result<pid_t, LaunchRefusal> spawn(const EngineCommand& command, EngineChildSetup& setup) {
     boost::asio::io_context forked;
     boost::process::v2::posix::default_launcher launcher;
+    const ChildEnvironment environment;
+    launcher.env = environment.variables();
     error_code error;
     try {
         auto process = launcher(forked.get_executor(), error, std::filesystem::path(command.path),
@@ -199,7 +251,7 @@ Result<pid_t> spawn(const EngineCommand& command, EngineChildSetup& setup) {
         error = thrown.code();
     }
     reap_failed_child(launcher.pid);
-    return refuse("cannot execute " + command.path + ": " + error.message());
+    return exec_refusal(command.path, error);
 }
 
 bool set_non_blocking(int fd) {
@@ -209,25 +261,25 @@ bool set_non_blocking(int fd) {
 
 }  // namespace
 
-Result<LaunchedChild> launch_child(const EngineCommand& command) {
-    Result<Pipe> in = make_pipe();
+Result<LaunchedChild, LaunchRefusal> launch_child(const EngineCommand& command) {
+    Result<Pipe, LaunchRefusal> in = make_pipe();
     if (!in.ok()) return in.failure();
-    Result<Pipe> out = make_pipe();
+    Result<Pipe, LaunchRefusal> out = make_pipe();
     if (!out.ok()) return out.failure();
-    Result<Pipe> err = make_pipe();
+    Result<Pipe, LaunchRefusal> err = make_pipe();
     if (!err.ok()) return err.failure();
     if (!set_non_blocking(in->write.get()) || !set_non_blocking(out->read.get()) ||
         !set_non_blocking(err->read.get())) {
-        return Failure{os_refusal("no pipe for the engine", errno)};
+        return os_refusal("no pipe for the engine", errno);
     }
     EngineChildSetup setup = child_setup(*in, *out, *err);
-    const Result<pid_t> pid = spawn(command, setup);
+    const Result<pid_t, LaunchRefusal> pid = spawn(command, setup);
     if (!pid.ok()) return pid.failure();
     Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
     if (pidfd.get() < 0) {
-        const Refusal why = os_refusal("no descriptor for the engine's process", errno);
+        const LaunchFailure why = os_refusal("no descriptor for the engine's process", errno);
         reap_failed_child(*pid);
-        return Failure{why};
+        return why;
     }
     LaunchedChild child;
     child.pid = *pid;

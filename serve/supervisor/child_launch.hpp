@@ -22,6 +22,6 @@ struct LaunchedChild {
 
 // Must be called on a thread that lives as long as the process: the kernel sends the death signal
 // when the thread that forked ends.
-Result<LaunchedChild> launch_child(const EngineCommand& command);
+Result<LaunchedChild, LaunchRefusal> launch_child(const EngineCommand& command);
 
 }  // namespace strata::serve

@@ -80,7 +80,8 @@ bool EngineSupervisor::take(const protocol::InfoLine& line) {
     now_.load_sign = time_.now();
     now_.info = now_.info ? protocol::merged(*now_.info, line) : line;
     const auto version = now_.info->protocol;
-    if (version && *version != protocol::kProtocolVersion) {
+    const bool other = version && *version != protocol::kProtocolVersion;
+    if (other && defended(Defence::protocol_match)) {
         condemn(EndCause::wrong_protocol, std::to_string(*version) + ", this server speaks " +
                                               std::to_string(protocol::kProtocolVersion));
     }
@@ -182,7 +183,7 @@ void EngineSupervisor::forgive(Milliseconds late) {
 void EngineSupervisor::look() {
     const TimePoint now = time_.now();
     const auto late = std::chrono::duration_cast<Milliseconds>(now - look_planned_);
-    if (late > kOwnStall) forgive(late);
+    if (late > kOwnStall && defended(Defence::own_stall)) forgive(late);
     const auto limit_text = [](Milliseconds limit) {
         return "nothing for " + std::to_string(limit.count()) + " ms";
     };

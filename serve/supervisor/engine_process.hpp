@@ -61,13 +61,18 @@ struct EngineCommand {
     std::vector<std::string> arguments;
 };
 
+// Why no process came to be.
+struct LaunchRefusal {
+    std::string text;
+    bool lasting = false;  // the program is at fault, not the moment: another try ends the same way
+};
+
 class ProcessLauncher {
   public:
     virtual ~ProcessLauncher() = default;
-    // `events` must outlive the process. A program that cannot be executed is a Refusal in words,
-    // and leaves nothing behind.
-    virtual Result<std::unique_ptr<EngineProcess>> launch(const EngineCommand& command,
-                                                          ProcessEvents& events) = 0;
+    // `events` must outlive the process. A refusal leaves nothing behind.
+    virtual Result<std::unique_ptr<EngineProcess>, LaunchRefusal> launch(
+        const EngineCommand& command, ProcessEvents& events) = 0;
 };
 
 }  // namespace strata::serve

@@ -68,10 +68,11 @@ void EngineSupervisor::spawn() {
     now_.oom_kills_before = oom_kill_count();
     now_.reader = std::make_unique<Reader>(*this, epoch_);
     state_ = epoch_ == 1 ? EngineState::starting : EngineState::restarting;
-    Result<std::unique_ptr<EngineProcess>> launched =
+    Result<std::unique_ptr<EngineProcess>, LaunchRefusal> launched =
         launcher_.launch(config_.command, *now_.reader);
     if (!launched.ok()) {
-        latch(EndCause::exec_failed, launched.error().text);
+        const LaunchRefusal& why = launched.error();
+        latch(why.lasting ? EndCause::not_runnable : EndCause::exec_failed, why.text);
         now_.exited = true;
         end_epoch();
         return;

@@ -1,8 +1,13 @@
 // The sentences about an engine's end.
 #include "serve/supervisor/exit_report.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include <signal.h>
 #include <string.h>
+
+#include "serve/supervisor/defences.hpp"
 
 namespace strata::serve {
 
@@ -10,6 +15,18 @@ namespace {
 
 // A refusal is explained by the last lines: usage hints and a summary fit into three.
 constexpr std::size_t kOwnWordsLinesMax = 3;
+
+// What a healthy engine writes to stderr in the course of its work: the one list of it. A line that
+// also has the `fault` part tells of one and is no routine.
+struct RoutineReport {
+    std::string_view head;
+    std::string_view part;
+    std::string_view fault;
+};
+constexpr std::array kRoutineReports = std::to_array<RoutineReport>({
+    {"prompt ", " tokens = ", "; failed: "},
+    {"strata-engine: --max-context ", " is more than ", ""},
+});
 
 bool has_code(const EngineExit& end, EngineExitCode code) {
     return end.status && !end.status->signalled && end.status->number == static_cast<int>(code);
@@ -19,12 +36,14 @@ bool in_load(const EngineExit& end) {
     return end.phase == EnginePhase::spawn || end.phase == EnginePhase::load;
 }
 
+// The lines behind the last routine report: what was said before it did not end the engine.
 std::string own_words(const EngineExit& end) {
+    const auto begin = std::find_if(end.last_lines.rbegin(), end.last_lines.rend(), is_routine);
+    const auto count = static_cast<std::size_t>(begin - end.last_lines.rbegin());
     std::string words;
-    const std::size_t count = end.last_lines.size();
-    for (std::size_t i = count - std::min(count, kOwnWordsLinesMax); i < count; ++i) {
+    for (std::size_t i = std::min(count, kOwnWordsLinesMax); i > 0; --i) {
         if (!words.empty()) words += " | ";
-        words += end.last_lines[i];
+        words += end.last_lines[end.last_lines.size() - i];
     }
     return words;
 }
@@ -76,6 +95,8 @@ std::string_view cause_words(EndCause cause) {
             return "";
         case EndCause::exec_failed:
             return "it could not be executed";
+        case EndCause::not_runnable:
+            return "it cannot be executed";
         case EndCause::fatal_error:
             return "it reported a fatal error";
         case EndCause::no_pong:
@@ -104,6 +125,17 @@ bool is_clean(const EngineExit& end) {
 
 }  // namespace
 
+bool is_routine(std::string_view line) {
+    return std::any_of(kRoutineReports.begin(), kRoutineReports.end(),
+                       [line](const RoutineReport& report) {
+                           const auto has = [line](std::string_view part) {
+                               return line.find(part) != std::string_view::npos;
+                           };
+                           return line.starts_with(report.head) && has(report.part) &&
+                                  (report.fault.empty() || !has(report.fault));
+                       });
+}
+
 std::string_view phase_text(EnginePhase phase) {
     switch (phase) {
         case EnginePhase::spawn:
@@ -127,7 +159,10 @@ ExitReport report_exit(const EngineExit& end) {
     report.unexpected = !is_clean(end);
     const bool refused = in_load(end) && (has_code(end, EngineExitCode::bad_option) ||
                                           has_code(end, EngineExitCode::model_refused));
-    report.retryable = !refused && end.cause != EndCause::wrong_protocol;
+    const bool hopeless =
+        end.cause == EndCause::wrong_protocol || end.cause == EndCause::not_runnable ||
+        (has_code(end, EngineExitCode::no_device) && !defended(Defence::device_retry));
+    report.retryable = !refused && !hopeless;
 
     report.text = "the engine ";
     report.text += status_text(end);

@@ -15,7 +15,8 @@ namespace strata::serve {
 
 enum class EndCause : std::uint8_t {
     none,            // its exit status speaks for itself
-    exec_failed,     // the program could not be started
+    exec_failed,     // the program could not be started now
+    not_runnable,    // nor ever: no such file, no permission, no program of this machine
     fatal_error,     // it said ERR ... fatal=1
     no_pong,         // we ended it: its main loop did not answer
     no_progress,     // we ended it: its request did not move
@@ -54,6 +55,10 @@ struct ExitReport {
 };
 
 ExitReport report_exit(const EngineExit& end);
+
+// Whether a line of the engine's stderr reports its ordinary work. Such lines are in the log alone:
+// they are nobody's last words.
+bool is_routine(std::string_view line);
 
 std::string_view phase_text(EnginePhase phase);  // "while it loaded the model" ...
 

@@ -55,6 +55,10 @@ RequestId RequestDesk::submit(protocol::GenCommand command,
 
 void RequestDesk::cancel(RequestId id) {
     if (rejected_.erase(id) > 0) return;
+    if (!defended(Defence::cancel_holds)) {
+        active_.reset();
+        later(&RequestDesk::admit_next);
+    }
     if (active_ && active_->ticket.id == id) {
         active_->listener.reset();
         say_stop();

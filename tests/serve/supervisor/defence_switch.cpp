@@ -7,13 +7,15 @@
 #include <string_view>
 #include <utility>
 
+#include <unistd.h>
+
 #include "serve/supervisor/defences.hpp"
 
 namespace strata::serve {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Defence>, 15> kNames{{
+constexpr std::array<std::pair<std::string_view, Defence>, 24> kNames{{
     {"whole_lines", Defence::whole_lines},
     {"foreign_text", Defence::foreign_text},
     {"line_limit", Defence::line_limit},
@@ -29,6 +31,15 @@ constexpr std::array<std::pair<std::string_view, Defence>, 15> kNames{{
     {"death_signal", Defence::death_signal},
     {"stream_end", Defence::stream_end},
     {"escalation", Defence::escalation},
+    {"own_stall", Defence::own_stall},
+    {"cancel_holds", Defence::cancel_holds},
+    {"steady_clock", Defence::steady_clock},
+    {"device_retry", Defence::device_retry},
+    {"fork_safety", Defence::fork_safety},
+    {"clean_setting", Defence::clean_setting},
+    {"protocol_match", Defence::protocol_match},
+    {"log_never_blocks", Defence::log_never_blocks},
+    {"oom_score", Defence::oom_score},
 }};
 
 std::optional<Defence> defence_taken_away() {
@@ -38,6 +49,11 @@ std::optional<Defence> defence_taken_away() {
         if (name == wanted) return defence;
     }
     std::abort();
+}
+
+std::int64_t& wall_clock_step_ms() {
+    static std::int64_t step = 0;
+    return step;
 }
 
 unsigned number_from_environment(const char* name, unsigned otherwise) {
@@ -57,7 +73,27 @@ unsigned pause_before_death_signal_ms() {
     return pause;
 }
 
+std::chrono::steady_clock::time_point wall_clock() {
+    return std::chrono::steady_clock::now() + std::chrono::milliseconds(wall_clock_step_ms());
+}
+
+void take_a_lock_of_the_parent() {
+    constexpr unsigned kPatienceS = 1;  // nobody unlocks a lock that was copied by a fork
+    ::alarm(kPatienceS);
+    tests::lock_of_the_parent().lock();
+    ::alarm(0);
+}
+
 namespace tests {
+
+void step_wall_clock(std::chrono::milliseconds step) {
+    wall_clock_step_ms() += step.count();
+}
+
+std::mutex& lock_of_the_parent() {
+    static std::mutex lock;
+    return lock;
+}
 
 int long_factor() {
     constexpr int kLong = 100;

@@ -95,6 +95,26 @@ TEST_CASE("the first cause and the engine's last words are part of the sentence"
     CHECK(contains(text, "its last words: two | three | four"));
 }
 
+TEST_CASE("reports of ordinary work are no last words") {
+    const std::string report = "prompt 12 tokens = 0 reused + 12 read (source cold) in 4 ms";
+    const std::string note =
+        "strata-engine: --max-context 9000 is more than the 4096 tokens that this model was "
+        "trained for; far behind them it may write nonsense";
+    EngineExit end = signalled(SIGKILL, EnginePhase::decode);
+    end.last_lines = {note, "an old complaint", report, report};
+    CHECK_FALSE(contains(report_exit(end).text, "last words"));
+    end.last_lines.push_back("terminate called");
+    CHECK(contains(report_exit(end).text, "its last words: terminate called"));
+    CHECK_FALSE(contains(report_exit(end).text, "reused"));
+    CHECK_FALSE(contains(report_exit(end).text, "old complaint"));
+}
+
+TEST_CASE("a report of a failed request and a refused option are last words") {
+    CHECK_FALSE(is_routine("prompt 12 tokens = 0 reused + 12 read in 4 ms; failed: no memory"));
+    CHECK_FALSE(is_routine("strata-engine: --max-context 12x is no number"));
+    CHECK_FALSE(is_routine("the prompt 12 tokens = bad"));
+}
+
 TEST_CASE("a refused model is told in the engine's own words and not retried") {
     EngineExit end = exited(3, EnginePhase::load);
     end.last_lines = {"model.gguf: tensor count 9999999 is over 65536"};

@@ -54,17 +54,17 @@ std::uint64_t ProcessRecord::last_gen_id() const {
     return 0;
 }
 
-Result<std::unique_ptr<EngineProcess>> FakeLauncher::launch(const EngineCommand&,
-                                                            ProcessEvents& events) {
+Result<std::unique_ptr<EngineProcess>, LaunchRefusal> FakeLauncher::launch(const EngineCommand&,
+                                                                           ProcessEvents& events) {
     ++attempts;
     attempt_times.push_back(time_.now());
-    if (!refusal.empty()) return refuse(refusal);
+    if (!refusal.text.empty()) return Failure<LaunchRefusal>{refusal};
     auto record = std::make_shared<ProcessRecord>();
     record->number = static_cast<int>(launches.size()) + 1;
     record->events = &events;
     launches.push_back(record);
     if (at_launch) time_.post([this, record] { at_launch(*record); });
-    return Result<std::unique_ptr<EngineProcess>>(std::make_unique<FakeProcess>(record));
+    return std::unique_ptr<EngineProcess>(std::make_unique<FakeProcess>(record));
 }
 
 }  // namespace strata::serve::tests

@@ -39,12 +39,12 @@ struct ProcessRecord {
 class FakeLauncher : public ProcessLauncher {
   public:
     explicit FakeLauncher(FakeTime& time) : time_(time) {}
-    Result<std::unique_ptr<EngineProcess>> launch(const EngineCommand& command,
-                                                  ProcessEvents& events) override;
+    Result<std::unique_ptr<EngineProcess>, LaunchRefusal> launch(const EngineCommand& command,
+                                                                 ProcessEvents& events) override;
 
     // Runs, from the loop, after each launch.
     std::function<void(ProcessRecord&)> at_launch;
-    std::string refusal;  // not empty: launches fail with it
+    LaunchRefusal refusal;  // with a text: launches fail with it
     std::vector<std::shared_ptr<ProcessRecord>> launches;
     std::size_t attempts = 0;
     std::vector<TimePoint> attempt_times;

@@ -59,14 +59,35 @@ TEST_CASE("a load that always fails is started exactly eight times", "[C11]") {
     CHECK(waiting->ticket == Ticket{9, waiting->id});
 }
 
-TEST_CASE("a program that cannot be executed is tried eight times") {
+TEST_CASE("a program that cannot be executed for now is tried eight times") {
     Simulation sim;
-    sim.launcher.refusal = "cannot execute /nowhere: No such file or directory";
+    sim.launcher.refusal = {"no pipe for the engine: Too many open files", false};
     sim.supervisor.start();
     sim.time.advance(minutes(20));
     CHECK(sim.launcher.attempts == 8);
     CHECK(sim.state() == EngineState::failed);
+    CHECK(contains(sim.supervisor.view().failure, "Too many open files"));
+}
+
+TEST_CASE("a program that can never be executed fails at once and may come back by a retry") {
+    Simulation sim;
+    sim.launcher.refusal = {"cannot execute /nowhere: No such file or directory", true};
+    sim.supervisor.start();
+    sim.time.advance(minutes(20));
+    CHECK(sim.launcher.attempts == 1);
+    CHECK(sim.state() == EngineState::failed);
     CHECK(contains(sim.supervisor.view().failure, "cannot execute /nowhere"));
+    sim.launcher.refusal = {};
+    REQUIRE(sim.supervisor.retry());
+    sim.launcher.last().say_ready();
+    sim.time.settle();
+    CHECK(sim.state() == EngineState::ready);
+    // The file goes while the engine works: its next start fails for good, too.
+    sim.launcher.refusal = {"cannot execute /nowhere: No such file or directory", true};
+    sim.launcher.last().end(kCrash);
+    sim.time.advance(minutes(20));
+    CHECK(sim.launcher.attempts == 3);
+    CHECK(sim.state() == EngineState::failed);
 }
 
 TEST_CASE("a refused option or model fails at once with the engine's own words") {
@@ -86,7 +107,7 @@ TEST_CASE("a refused option or model fails at once with the engine's own words")
     CHECK(contains(request->failure->text, "--max-context 12x is no number"));
 }
 
-TEST_CASE("a device that is busy for some starts is waited for") {
+TEST_CASE("a device that is busy for some starts is waited for", "[C20]") {
     Simulation sim;
     sim.launcher.at_launch = [](ProcessRecord& process) {
         if (process.number <= 5) {
@@ -97,7 +118,8 @@ TEST_CASE("a device that is busy for some starts is waited for") {
     };
     sim.supervisor.start();
     sim.time.advance(seconds(20));
-    CHECK(sim.state() == EngineState::ready);
+    INFO("row C20: the sixth start finds the device free");
+    REQUIRE(sim.state() == EngineState::ready);
     CHECK(sim.supervisor.view().epoch == 6);
     CHECK(contains(sim.supervisor.view().failure, "no usable device"));
 }
@@ -147,7 +169,7 @@ TEST_CASE("an engine that is slow but alive is never ended") {
     CHECK(request->tokens.size() == 60);
 }
 
-TEST_CASE("row C6 a stall of this server is not held against the engine") {
+TEST_CASE("a stall of this server is not held against the engine", "[C6]") {
     Simulation sim;
     sim.start_ready();
     const auto request = sim.submit();
@@ -156,7 +178,8 @@ TEST_CASE("row C6 a stall of this server is not held against the engine") {
     live_for(sim, seconds(10));
     sim.time.jump(minutes(10));
     sim.time.settle();
-    CHECK_FALSE(sim.launcher.last().signalled(SIGABRT));
+    INFO("row C6: what lies unread is not blamed on its writer");
+    REQUIRE_FALSE(sim.launcher.last().signalled(SIGABRT));
     live_for(sim, seconds(20));
     CHECK(sim.state() == EngineState::ready);
 }
@@ -241,18 +264,59 @@ TEST_CASE("status 0 while a request runs is a failure of that request") {
     CHECK(sim.supervisor.view().epoch == 2);
 }
 
-TEST_CASE("another protocol version is refused for good") {
+TEST_CASE("another protocol version is refused for good", "[C23]") {
     Simulation sim;
     sim.supervisor.start();
     sim.time.settle();
     sim.launcher.last().say("INFO protocol=2 context=4096");
     sim.launcher.last().say("READY 4096 stop id ping");
+    INFO("row C23: no request goes to an engine of another version");
     CHECK(sim.state() != EngineState::ready);
     REQUIRE(sim.launcher.last().signalled(SIGABRT));
     sim.launcher.last().end({true, SIGABRT, false});
     sim.time.advance(minutes(5));
     CHECK(sim.state() == EngineState::failed);
     CHECK(sim.launcher.attempts == 1);
+}
+
+TEST_CASE("row C23 older and newer DONE lines and broken ones leave the desk in step") {
+    const std::string head = "DONE 1 3 1.0 1.0 length 0 0 0 0 0 0 0 0 3";
+    struct Row {
+        std::string line;  // without its id
+        bool ends;
+    };
+    std::vector<Row> rows = {
+        {"DONE 1 3 1.0 1.0 length 0 0 0 0 0 0 0 0", false},  // 13 fields
+        {head, true},
+        {head + " 1", true},
+        {head + " 1 0 2 300", true},
+        {head + " 1 0 2 300 4", true},
+        {head + " 1 0 2 300 4 9 9 9 9 9 9", true},  // 25 fields
+        {"DONE  1  3 1.0 1.0   length 0 0 0 0 0 0 0 0 3", true},
+        {"DONE x 3 1.0 1.0 length 0 0 0 0 0 0 0 0 3", false},
+        {"DONE -1 3 1.0 1.0 length 0 0 0 0 0 0 0 0 3", false},
+        {"DONE 99999999999999999999 3 1.0 1.0 length 0 0 0 0 0 0 0 0 3", false},
+        {"DONE 1 3 nan 1.0 length 0 0 0 0 0 0 0 0 3", false},
+        {"DONE 1 3 1.0 1.0 done 0 0 0 0 0 0 0 0 3", false},
+    };
+    for (const Row& row : rows) {
+        for (const std::string& line_end : {std::string(), std::string("\r")}) {
+            Simulation sim;
+            sim.start_ready();
+            const auto request = sim.submit();
+            sim.time.settle();
+            const std::string id = " id=" + std::to_string(request->id);
+            sim.launcher.last().say(row.line + id + line_end);
+            INFO(row.line);
+            CHECK(request->ended() == row.ends);
+            CHECK(sim.supervisor.view().foreign_lines == (row.ends ? 0U : 1U));
+            sim.launcher.last().say(head + id);
+            CHECK(request->done);
+            const auto next = sim.submit();
+            sim.time.settle();
+            CHECK(next->ticket);
+        }
+    }
 }
 
 TEST_CASE("a DONE that was in the pipe when the engine died completes its request") {

@@ -53,7 +53,7 @@ TEST_CASE("a refused request that is cancelled before it is told hears nothing")
     CHECK(surplus->final_calls == 0);
 }
 
-TEST_CASE("row C14 cancelling a queued request only removes it from the queue") {
+TEST_CASE("cancelling a queued request only removes it from the queue", "[C14]") {
     Simulation sim;
     sim.start_ready();
     const auto running = sim.submit();
@@ -61,7 +61,9 @@ TEST_CASE("row C14 cancelling a queued request only removes it from the queue") 
     const auto third = sim.submit();
     sim.time.settle();
     sim.cancel(queued);
-    CHECK(sim.supervisor.view().queued == 1);
+    sim.time.settle();
+    INFO("row C14: the running request goes on");
+    REQUIRE(sim.supervisor.view().queued == 1);
     CHECK(sim.launcher.last().written_count("STOP") == 0);
     sim.launcher.last().say(Simulation::token_line(running->id, 7));
     sim.launcher.last().say(Simulation::done_line(running->id, 1));
@@ -71,7 +73,7 @@ TEST_CASE("row C14 cancelling a queued request only removes it from the queue") 
     CHECK_FALSE(queued->ticket);
 }
 
-TEST_CASE("row C14 a cancelled running request keeps the engine until its DONE") {
+TEST_CASE("a cancelled running request keeps the engine until its DONE", "[C14]") {
     Simulation sim;
     sim.start_ready();
     const auto first = sim.submit();
@@ -79,6 +81,7 @@ TEST_CASE("row C14 a cancelled running request keeps the engine until its DONE")
     sim.time.settle();
     sim.cancel(first);
     sim.cancel(first);
+    INFO("row C14: one STOP, and nobody else's turn before the DONE");
     CHECK(sim.launcher.last().written_count("STOP id=" + std::to_string(first->id)) == 1);
     sim.launcher.last().say(Simulation::token_line(first->id, 5));
     sim.time.settle();

@@ -38,6 +38,7 @@
 //   grandchild MS [escape]  a process that holds the streams, in a session of its own with escape
 //   fds                     the open descriptors, to stderr
 //   status NAME...          lines of /proc/self/status, to stderr
+//   env NAME...             variables of the environment, to stderr
 //   exit CODE               leaves at once
 //   die SIGNAL              ends by that signal, without a core
 //   repeat [N] ... end      on N ... end (the Nth start)      from N ... end (it and later ones)

@@ -41,6 +41,7 @@ const std::map<std::string, Verb>& verbs() {
         {"close", &Player::close_stream},
         {"fds", &Player::fds},
         {"status", &Player::status},
+        {"env", &Player::environment},
         {"load", &Player::load},
         {"ready", &Player::ready},
         {"tokens", &Player::tokens},
@@ -227,6 +228,14 @@ void Player::fds(const Statement&) {
     std::string text = "fds";
     for (const int fd : open) text += " " + std::to_string(fd);
     Wire::write_all(2, text + "\n");
+}
+
+void Player::environment(const Statement& statement) {
+    for (const std::string& name : statement.words) {
+        const char* const value = ::secure_getenv(name.c_str());
+        Wire::write_all(
+            2, "env " + name + (value == nullptr ? " unset" : "=" + std::string(value)) + "\n");
+    }
 }
 
 void Player::status(const Statement& statement) {

@@ -37,6 +37,7 @@ class Player {
     void close_stream(const Statement& statement);
     void fds(const Statement& statement);
     void status(const Statement& statement);
+    void environment(const Statement& statement);
     void load(const Statement& statement);
     void ready(const Statement& statement);
     void tokens(const Statement& statement);
