@@ -11,6 +11,7 @@ import hashlib
 import os
 import pathlib
 import re
+import select
 import sys
 import time
 
@@ -21,10 +22,12 @@ from parity import ledger, tokens  # noqa: E402
 MIB = 1 << 20
 INFO = {"protocol": 1, "context": 32768, "kv": "f16", "page_tokens": 256, "prompt_cache": 6, "prompt_cache_every": 16384,
         "prompt_cache_root": 2048, "kv_bytes_per_token": 1024, "state_bytes": 860160}
+IDLE_S = 0.1
 WRONGS = ("flipped_page", "skipped_restore", "forced_hit", "whole_park", "double_count", "parks_too_much",
           "eviction_uncounted", "too_large_as_budget", "floor_ignored", "superseded_stays", "other_evicted",
           "steering_ignored", "no_events", "memory", "foreign_answer", "reused_too_much", "old_fields",
-          "lost_uncounted", "re_read_differs", "list_wrong", "budget_not_told", "leaves_badly", "other_tokens")
+          "lost_uncounted", "re_read_differs", "list_wrong", "budget_not_told", "leaves_badly", "other_tokens",
+          "pin_ignored", "pressure_unheard", "line_of_old")
 
 
 def sha(*parts):
@@ -86,12 +89,44 @@ class FakeEngine:
     def run(self):
         self.say("INFO " + " ".join(f"{k}={v}" for k, v in self.told.items()))
         self.say("READY 32768 stop id cache ping batch=1")
-        for line in sys.stdin:
-            verb, _, rest = line.strip().partition(" ")
+        for line in self.lines():
+            verb, _, rest = line.partition(" ")
             if verb == "QUIT":
                 break
-            {"GEN": self.generate, "CACHE": self.list_entries, "TRIM": self.trim}[verb](rest)
+            {"GEN": self.generate, "CACHE": self.cache_command, "TRIM": self.trim}[verb](rest)
         return 1 if self.wrong == "leaves_badly" and self.books.budget else 0
+
+    def lines(self):
+        """Lines of stdin; while none comes, the memory is looked at."""
+        rest = b""
+        while True:
+            while not select.select([0], [], [], IDLE_S)[0]:
+                self.look_while_idle()
+            more = os.read(0, 1 << 16)
+            if not more:
+                return
+            *whole, rest = (rest + more).split(b"\n")
+            for each in whole:
+                yield each.decode().strip()
+
+    def look_while_idle(self):
+        floor = self.chosen.conversation_cache_min_free_mib
+        available = self.available_mib()
+        parked = any(not entry.pinned for entry in self.books.entries)
+        if not self.books.budget or not parked or available >= floor or self.wrong == "pressure_unheard":
+            return
+        gone = self.books.release_all()
+        form = "%d dialogs, %d MiB (dropped)" if self.wrong != "line_of_old" else "%d conversations, %d MiB"
+        sys.stderr.write(f"conversation cache: RAM below the floor: released {form % (gone, gone)} in 1 ms; idle: "
+                         f"{available} -> {available} MiB available, floor {floor} MiB + 1024; "
+                         f"parked={len(self.books.entries)}\n")
+        sys.stderr.flush()
+
+    def available_mib(self):
+        if not self.chosen.host_memory_file:
+            return 1 << 20
+        with open(self.chosen.host_memory_file) as file:
+            return int(file.read())
 
     # ---- one answer
     def answer(self, prompt, steer):
@@ -172,21 +207,22 @@ class FakeEngine:
         self.say(" ".join(map(str, ["DONE", *fields, f"id={request_id}", *(f"{k}={v}" for k, v in names.items())])))
 
     # ---- the others
-    def list_entries(self, _):
+    def cache_command(self, rest):
+        command, _, name = rest.partition(" entry=")
+        if command in ("pin", "unpin") and self.wrong != "pin_ignored":
+            next(each for each in self.books.entries if each.tail == int(name)).pinned = command == "pin"
         geometry = self.books.geometry
-        for n, entry in enumerate(self.books.entries):
+        for entry in self.books.entries:
             entries, before = self.books.entries, self.books.held_bytes()
             self.books.entries = [each for each in entries if each is not entry]
             unique = before - self.books.held_bytes()
             self.books.entries = entries
             size = geometry.image_bytes(len(entry.ids), len(entry.marks)) + (self.wrong == "list_wrong")
-            self.say(f"CACHE entry={n + 1} tokens={len(entry.ids)} bytes={size} unique_bytes={unique}")
+            self.say(f"CACHE entry={entry.tail} tokens={len(entry.ids)} bytes={size} unique_bytes={unique}")
         self.say("CACHE end")
 
     def trim(self, _):
-        with open(self.chosen.host_memory_file) as file:
-            available = int(file.read())
-        floor = self.chosen.conversation_cache_min_free_mib
+        floor, available = self.chosen.conversation_cache_min_free_mib, self.available_mib()
         gone = self.books.release_all() if available < floor else 0
         for _ in range(gone):
             self.say("CONV release tokens=1")

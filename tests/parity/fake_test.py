@@ -39,8 +39,12 @@ WRONG = (
     ("supersede", "superseded_stays", "superseded"),
     ("steering", "steering_ignored", "reused"),
     ("identity", "re_read_differs", "logits_sha256"),
+    ("release", "pin_ignored", "parked of the release line"),
+    ("release", "pressure_unheard", "a release line of the known form"),
+    ("release", "line_of_old", "a release line of the known form"),
 )
-RIGHT = ("reuse", "exchange", "pressure", "oversized", "admission", "root", "flood", "supersede", "steering", "identity")
+RIGHT = ("reuse", "exchange", "pressure", "oversized", "admission", "root", "flood", "supersede", "steering", "identity",
+         "release")
 
 
 def start(scenario, wrong, model):
