@@ -12,6 +12,9 @@ std::int64_t Checkpoints::counted() const {
 }
 
 void Checkpoints::add(CheckpointMark mark, StateImage image) {
+    marks_.reserve(marks_.size() + 1);  // from here on nothing can fail
+    held_.reserve(held_.size() + 1);
+    images_.reserve(images_.size() + 1);
     const bool is_tail = mark.kind == CheckpointKind::tail;
     for (std::size_t i = 0; i < marks_.size(); ++i) {
         const bool held_is_tail = marks_[i].kind == CheckpointKind::tail;
@@ -24,6 +27,12 @@ void Checkpoints::add(CheckpointMark mark, StateImage image) {
     marks_.push_back(mark);
     held_.push_back({mark, ++ticks_});
     images_.push_back(std::move(image));
+}
+
+void Checkpoints::put_back(const HeldCheckpoint& held, StateImage image) {
+    add(held.mark, std::move(image));
+    held_.back().last_used = held.last_used;
+    ticks_ = std::max(ticks_, held.last_used);
 }
 
 void Checkpoints::remove(std::size_t index) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/state/page_rows.hpp"
+#include "engine/state/transfer.hpp"
 #include "strata/core/invariant.hpp"
 
 namespace strata {
@@ -17,14 +19,15 @@ namespace {
 // and a state of hundreds of MiB needs no second one of zeros beside it.
 constexpr std::size_t kZeroPieceBytes = std::size_t{1} << 20;
 
-std::size_t pages_for(Position rows) {
-    return static_cast<std::size_t>((rows + kPageTokens - 1) / kPageTokens);
-}
-
 }  // namespace
 
-Result<std::unique_ptr<LiveSession>> LiveSession::open(Runner& runner) {
-    std::unique_ptr<LiveSession> session(new LiveSession(runner));
+LiveSession::LiveSession(Runner& runner, BlobStore& store)
+    : runner_(&runner),
+      store_(&store),
+      fingerprint_(fingerprint_of(runner.geometry(), runner.vocabulary(), {})) {}
+
+Result<std::unique_ptr<LiveSession>> LiveSession::open(Runner& runner, BlobStore& store) {
+    std::unique_ptr<LiveSession> session(new LiveSession(runner, store));
     const std::size_t state_bytes = runner.geometry().state_bytes();
     if (state_bytes > 0) {
         auto state = runner.device().allocate(state_bytes);
@@ -34,14 +37,24 @@ Result<std::unique_ptr<LiveSession>> LiveSession::open(Runner& runner) {
     return session;
 }
 
-void LiveSession::write_state(std::span<const std::byte> bytes) {
-    STRATA_INVARIANT(bytes.size() == geometry().state_bytes());
-    device().copy_from_host(running_state_.address(), bytes.data(), bytes.size());
+void LiveSession::write_state(const StoredBlob& state) {
+    STRATA_INVARIANT(state.bytes == geometry().state_bytes());
+    copy_from_pieces(device(), running_state_.address(), state.pieces);
+}
+
+void LiveSession::forget_content() {
+    ids_.clear();
+    checkpoints_.clear();
+    for (BlobHold& page : clean_) page = {};
+}
+
+void LiveSession::set_steering(std::string_view steering_content) {
+    STRATA_INVARIANT(frontier() == 0);
+    fingerprint_ = fingerprint_of(geometry(), runner_->vocabulary(), steering_content);
 }
 
 void LiveSession::reset() {
-    ids_.clear();
-    checkpoints_.clear();
+    forget_content();
     const std::vector<std::byte> zeros(std::min(kZeroPieceBytes, running_state_.bytes()));
     for (std::size_t done = 0; done < running_state_.bytes();) {
         const std::size_t piece = std::min(zeros.size(), running_state_.bytes() - done);
@@ -64,27 +77,35 @@ void LiveSession::rewind_to(Position position, bool state_is_there) {
     }
     if (!state_is_there && geometry().recurrent()) {
         const StateImage image = checkpoints_.use(position);
-        STRATA_INVARIANT(image != nullptr);
-        write_state(*image);
+        STRATA_INVARIANT(image);
+        write_state(*store_->find(image.id()));
     } else {
         checkpoints_.use(position);
     }
     ids_.resize(static_cast<std::size_t>(position));
     checkpoints_.remove_beyond(position);
+    for (std::size_t page = pages_for(position); page < clean_.size(); ++page) clean_[page] = {};
 }
 
 Status<> LiveSession::reserve(Position rows) {
     const std::size_t before = pages_.size();
     const std::size_t wanted = pages_for(rows);
+    if (wanted <= before) return Done{};
+    pages_.reserve(wanted);  // from here on only the device can refuse
+    page_addresses_.reserve(wanted);
+    clean_.reserve(wanted);
     while (pages_.size() < wanted) {
+        // A device's memory is zeroed, so the OS has put memory behind all of it.
         auto page = device().allocate(geometry().page_bytes());
         if (!page) {
             pages_.resize(before);
             page_addresses_.resize(before);
+            clean_.resize(before);
             return page.failure();
         }
         page_addresses_.push_back(page->address());
         pages_.push_back(std::move(page).value());
+        clean_.emplace_back();
     }
     return Done{};
 }
@@ -93,6 +114,10 @@ Result<PassEnd> LiveSession::read(std::span<const TokenId> ids, std::span<float>
     const Position end = frontier() + std::ssize(ids);
     STRATA_INVARIANT(valid_ && !ids.empty() && pages_for(end) <= pages_.size());
     valid_ = false;
+    for (auto page = static_cast<std::size_t>(frontier() / kPageTokens); page < pages_for(end);
+         ++page) {
+        clean_[page] = {};
+    }
     try {
         if (!runner_->forward(memory(), frontier(), ids, logits)) return PassEnd::abandoned;
         ids_.insert(ids_.end(), ids.begin(), ids.end());
@@ -117,22 +142,26 @@ void LiveSession::cut_back() {
     rewind_to(deepest, false);
 }
 
-Status<> LiveSession::keep_checkpoint(CheckpointKind kind) {
+Status<> LiveSession::keep_checkpoint(CheckpointKind kind, std::uint64_t owner) {
     STRATA_INVARIANT(valid_);
-    StateImage image;
     const std::size_t bytes = running_state_.bytes();
-    if (bytes > 0) {
-        try {
-            auto copy = std::make_shared<std::vector<std::byte>>(bytes);
+    try {
+        StateImage image;
+        if (bytes > 0) {
+            const HostBlob blob{store_->announce(), bytes, false};
+            auto memory = store_->allocate(owner, std::span(&blob, 1));
+            if (!memory) return memory;
+            image = store_->hold(blob.id);
             device().synchronize();
-            device().copy_to_host(copy->data(), running_state_.address(), bytes);
-            image = std::move(copy);
-        } catch (const std::bad_alloc&) {
-            return refuse_memory("no memory for a checkpoint of " + std::to_string(bytes) +
-                                 " bytes");
+            const Digest128 sum =
+                copy_to_pieces(device(), running_state_.address(), store_->pieces(blob.id));
+            const std::uint64_t ids = PrefixHashes(ids_).at(frontier());
+            store_->seal(blob.id, {fingerprint_, frontier(), frontier(), ids, ids}, sum);
         }
+        checkpoints_.add({kind, frontier()}, std::move(image));
+    } catch (const std::bad_alloc&) {
+        return refuse_memory("no memory");  // short: it must not need any
     }
-    checkpoints_.add({kind, frontier()}, std::move(image));
     return Done{};
 }
 
@@ -145,6 +174,7 @@ void LiveSession::release_spare_pages() {
     if (needed >= pages_.size()) return;
     pages_.resize(needed);
     page_addresses_.resize(needed);
+    clean_.resize(needed);
 }
 
 }  // namespace strata

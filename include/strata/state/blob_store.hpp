@@ -93,7 +93,7 @@ class BlobStore {
     // Precondition: the blob exists.
     [[nodiscard]] BlobHold hold(HostBlobId id);
 
-    // The policy's books name these. Precondition: each exists.
+    // The policy's books name these. Precondition: each exists and is sealed, or is none.
     void book(std::span<const HostBlob> blobs) noexcept;
     // BookChange::left: they do so no longer. Unknown ids (announced, never allocated) are ignored.
     void leave(std::span<const HostBlobId> ids) noexcept;

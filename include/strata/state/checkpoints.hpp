@@ -1,22 +1,21 @@
 // The checkpoints that a live conversation holds: positions, and for a model with recurrent layers
-// the image of the running state there. Owns the images; which of them must go is
-// core/checkpoint_rule's.
+// the image of the running state there. Keeps the images alive (state/blob_store.hpp); which of
+// them must go is core/checkpoint_rule's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "strata/core/checkpoint_rule.hpp"
 #include "strata/core/types.hpp"
+#include "strata/state/blob_store.hpp"
 
 namespace strata {
 
-// Bytes of a running state in host memory (layout: model/geometry.hpp). Never changed once made, so
-// that several holders may share one.
-using StateImage = std::shared_ptr<const std::vector<std::byte>>;
+// A running state in host memory (layout: model/geometry.hpp); empty on an attention-only model.
+using StateImage = BlobHold;
 
 // Invariants: (1) no two checkpoints besides the tail share a position; (2) at most one is the
 // tail; (3) marks()[i] and held()[i] speak of the same checkpoint.
@@ -29,14 +28,18 @@ class Checkpoints {
     std::int64_t counted() const;
 
     // Adds one. One of the same position (besides the tail) keeps the stronger kind; a tail
-    // replaces the tail. `image` is null for an attention-only model.
+    // replaces the tail. Throws std::bad_alloc, and then nothing changed.
     void add(CheckpointMark mark, StateImage image);
+    // As add(), of a mark that was used before: `last_used` tells the order among those put back.
+    void put_back(const HeldCheckpoint& held, StateImage image);
     void remove(std::size_t index);
     void remove_beyond(Position position);
     void clear();
-    // The image at `position`, and marks it as just used; null when there is none.
+    // The image at `position`, and marks it as just used; empty when there is none.
     StateImage use(Position position);
     bool has(Position position) const;
+    // The name of the image of checkpoint `index`; none on an attention-only model.
+    const HostBlob& image(std::size_t index) const { return images_[index].blob(); }
 
   private:
     std::vector<CheckpointMark> marks_;

@@ -1,35 +1,90 @@
 // The live conversation on the device: its pages of K/V rows, its running state, its ids, its
-// checkpoints. Moves bytes and never decides: what to reuse, keep or drop is told to it.
+// checkpoints; and its way into host memory and back. Moves bytes and never decides: what to reuse,
+// keep, park or drop is told to it.
 //
 // States:
 //   VALID    rows [0, frontier) are those of ids(), and the running state is the one after them.
-//   INVALID  a forward pass failed half-way or was abandoned: nothing here may be believed. Only
-//            reset() leads out, and after an abandoned pass cut_back().
+//   INVALID  a forward pass or a restore failed half-way, or a pass was abandoned: nothing here may
+//            be believed. Only reset() and restore() lead out, and after an abandoned pass
+//            cut_back().
+//
+// A page of the device is CLEAN while a host blob holds the same bytes: at least those of its rows
+// below the frontier. Writing a row makes it dirty before the write; a page above the frontier is
+// dirty.
+//
+// Parking and restoring, in order, with the policy (core/conversation_cache.hpp):
+//
+//   describe()      names every blob; those that are to be filled are announced with their size
+//   admit()         refused: nothing to undo; admitted: leave(change.left)
+//   capture()       fills what is new: from here on the pages are clean; failed: leave(abort())
+//   commit()        leave(change.left), also when it refused
+//   validate()      an entry, before take() or borrow()
+//   restore()       what they gave; then the image may go: the session holds what it needs
+//   differs_from()  STRATA_SNAPSHOT_VERIFY
+//   set_live()      with clean_pages(); leave(change.left)
+//
+// leave() is for every BookChange::left that any step of the policy returns.
 //
 // Invariants: (1) frontier() == ids().size(); (2) VALID: pages cover all rows below the frontier;
-// (3) every checkpoint lies at or below the frontier; (4) a page belongs to this session alone.
+// (3) every checkpoint lies at or below the frontier; (4) a page belongs to this session alone;
+// (5) a clean page's blob and a checkpoint's image are held, so they outlive the books' interest;
+// (6) with recurrent layers, a checkpoint at the frontier of a VALID session holds the running
+// state's bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/backend/tensor.hpp"
+#include "strata/core/conversation_image.hpp"
 #include "strata/core/result.hpp"
 #include "strata/core/types.hpp"
 #include "strata/model/runner.hpp"
+#include "strata/state/blob_store.hpp"
 #include "strata/state/checkpoints.hpp"
+#include "strata/state/snapshot_stamp.hpp"
 
 namespace strata {
+
+// Why a snapshot is not good.
+enum class SnapshotFault : std::uint8_t {
+    invalid,   // geometry, sizes, order, a missing blob, a checksum
+    identity,  // whole, but of another model, K/V format or steering
+};
+struct SnapshotRefusal {
+    SnapshotFault fault = SnapshotFault::invalid;
+    std::string text;  // names the part, and what is wrong with it
+};
+
+enum class RestoreResult : std::uint8_t {
+    restored,
+    no_match,  // the image cannot be resumed at that position; nothing changed
+    invalid,   // the image is not whole; nothing changed
+    failed,    // a transfer or an allocation failed half-way: the session is INVALID
+};
+struct RestoreOutcome {
+    RestoreResult result = RestoreResult::no_match;
+    std::uint64_t bytes = 0;  // moved to the device
+    std::string text;         // of what is not `restored`: why
+};
+
+struct CaptureFigures {
+    std::uint64_t bytes = 0;  // copied from the device
+    std::int64_t pages = 0;   // of those, K/V pages
+};
 
 enum class PassEnd : std::uint8_t { whole, abandoned };
 
 class LiveSession {
   public:
-    // Allocates the running state. `runner` must outlive the session.
-    static Result<std::unique_ptr<LiveSession>> open(Runner& runner);
+    // Allocates the running state. `runner` and `store` must outlive the session.
+    static Result<std::unique_ptr<LiveSession>> open(Runner& runner, BlobStore& store);
 
     Position frontier() const { return std::ssize(ids_); }
     std::span<const TokenId> ids() const { return ids_; }
@@ -44,7 +99,8 @@ class LiveSession {
     // a model with recurrent layers position is 0, the frontier, or a checkpoint.
     void rewind(Position position);
 
-    // Sees to it that rows [0, rows) have pages. On refusal nothing changed.
+    // Sees to it that rows [0, rows) have pages, whose memory is there: writing a row into one
+    // never waits for the OS. On refusal nothing changed.
     Status<> reserve(Position rows);
 
     // Reads ids into rows [frontier, frontier + ids.size()) and writes the last row's logits if
@@ -58,27 +114,67 @@ class LiveSession {
     // model with recurrent layers, else empty.
     void cut_back();
 
-    // Keeps the state at the frontier. On refusal (no memory) nothing changed. Precondition: VALID.
-    Status<> keep_checkpoint(CheckpointKind kind);
+    // Keeps the state at the frontier; `owner` is the conversation's number. On refusal (no memory)
+    // nothing changed. Precondition: VALID.
+    Status<> keep_checkpoint(CheckpointKind kind, std::uint64_t owner = 0);
     void drop_checkpoint(std::size_t index) { checkpoints_.remove(index); }
 
     // Pages above the frontier: of rewound rows and of reservations that were not used up.
     bool has_spare_pages() const;
     void release_spare_pages();
 
+    // What the conversation is computed with besides the model: a fingerprint of the steering's
+    // content, empty = off. Stays until it is told again. Precondition: the frontier is 0.
+    void set_steering(std::string_view steering_content);
+
+    // Fills in ids, checkpoints, pages and end_state of an image: clean pages by their blob, a
+    // state that a checkpoint at the frontier holds by that, all others announced. Preconditions:
+    // VALID; the frontier is not 0. Throws std::bad_alloc.
+    void describe(ConversationImage& image);
+    // Gives every blob of `image` that is not filled its bytes, and books them all. The image is
+    // what describe() made, and the session was not touched since. On refusal (no memory, a device
+    // that fails) every blob that this call made is gone; the session goes on as before.
+    Result<CaptureFigures> capture(const ConversationImage& image);
+
+    // Checks everything that restore() at `position` will read: order, sizes, stamps, checksums.
+    // Reads all its bytes once and changes nothing. Throws std::bad_alloc.
+    Status<SnapshotRefusal> validate(const ConversationImage& image, Position position,
+                                     std::string_view steering_content) const;
+    // The live conversation is the image's rows [0, position) now, with its checkpoints up to
+    // there; at its end with recurrent layers the end state is the tail. Pages and checkpoints are
+    // clean: they are the image's own. Precondition: validate() found it good.
+    RestoreOutcome restore(const ConversationImage& image, Position position,
+                           std::string_view steering_content);
+    // Compares the device with the image, byte for byte, right after restore() at `position`.
+    // Absent: equal; else the first part that differs.
+    std::optional<std::string> differs_from(const ConversationImage& image,
+                                            Position position) const;
+
+    // Host blobs that hold the same bytes as the session's pages, in order of pages.
+    std::vector<HostBlob> clean_pages() const;
+    // The books name these (ascending) no longer: pages that were clean by them are dirty now, and
+    // the store frees what no checkpoint of this session needs.
+    void leave(std::span<const HostBlobId> left) noexcept;
+
     SequenceMemory memory() const { return {page_addresses_, running_state_.address()}; }
     const Geometry& geometry() const { return runner_->geometry(); }
     Device& device() const { return runner_->device(); }
+    BlobStore& store() const { return *store_; }
 
   private:
-    explicit LiveSession(Runner& runner) : runner_(&runner) {}
+    LiveSession(Runner& runner, BlobStore& store);
+    void forget_content();
     void rewind_to(Position position, bool state_is_there);
-    void write_state(std::span<const std::byte> bytes);
+    void write_state(const StoredBlob& state);
+    void take_over(const ConversationImage& image, Position position);
 
     Runner* runner_;
+    BlobStore* store_;
+    SnapshotFingerprint fingerprint_;
     TokenIds ids_;
     std::vector<Buffer> pages_;
     std::vector<void*> page_addresses_;  // of pages_, in the form a runner takes
+    std::vector<BlobHold> clean_;        // of pages_; empty = dirty
     Buffer running_state_;
     Checkpoints checkpoints_;
     bool valid_ = true;

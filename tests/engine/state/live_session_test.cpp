@@ -8,6 +8,7 @@
 #include <openssl/sha.h>
 
 #include "../../support/engine_stage.hpp"
+#include "snapshot_fixture.hpp"
 #include "strata/state/state_hash.hpp"
 
 namespace strata::tests {
@@ -18,7 +19,8 @@ struct Session {
         : shape{recurrent, 97, 512},
           device(std::make_shared<FakeDevice>()),
           runner(shape, device),
-          session(LiveSession::open(runner).value()),
+          store(segments, *device),
+          session(LiveSession::open(runner, store).value()),
           logits(97) {}
 
     void read(const TokenIds& ids) {
@@ -29,6 +31,8 @@ struct Session {
     FakeShape shape;
     std::shared_ptr<FakeDevice> device;
     FakeRunner runner;
+    CountedSegments segments;
+    BlobStore store;
     std::unique_ptr<LiveSession> session;
     std::vector<float> logits;
 };

@@ -1,0 +1,61 @@
+// See mapped_segments.hpp.
+#include "engine/host/mapped_segments.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <system_error>
+
+#include <sys/mman.h>
+
+#include "strata/core/invariant.hpp"
+
+namespace strata {
+
+namespace {
+
+// Of x86-64 and of arm64 with 4 KiB pages.
+constexpr std::size_t kLargePageBytes = std::size_t{2} << 20;
+
+// Maps `bytes` on a kLargePageBytes boundary, or answers MAP_FAILED: maps more, and gives back what
+// lies before and behind.
+void* map_on_large_page(std::size_t bytes) {
+    const std::size_t wide = bytes + kLargePageBytes;
+    void* mapped = mmap(nullptr, wide, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return mapped;
+    auto* begin = static_cast<std::byte*>(mapped);
+    const auto over = reinterpret_cast<std::uintptr_t>(begin) % kLargePageBytes;
+    const std::size_t before = over == 0 ? 0 : kLargePageBytes - over;
+    if (before > 0) munmap(begin, before);
+    if (before < kLargePageBytes) munmap(begin + before + bytes, kLargePageBytes - before);
+    return begin + before;
+}
+
+}  // namespace
+
+Result<std::byte*> MappedSegments::map(std::size_t bytes, std::size_t piece_bytes) {
+    // A large page leaves the process only as a whole, so a piece must consist of whole ones.
+    const bool large = piece_bytes % kLargePageBytes == 0;
+    void* mapped =
+        large ? map_on_large_page(bytes)
+              : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
+        return refuse_memory("the system maps no segment of " + std::to_string(bytes) +
+                             " bytes: " + std::generic_category().message(errno));
+    }
+    // Advice only: a kernel without large pages fills the segment with small ones.
+    madvise(mapped, bytes, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    return static_cast<std::byte*>(mapped);
+}
+
+void MappedSegments::unmap(std::byte* at, std::size_t bytes) noexcept {
+    STRATA_INVARIANT(munmap(at, bytes) == 0);
+}
+
+void MappedSegments::discard(std::byte* at, std::size_t bytes) noexcept {
+    // Fails where the system's pages are larger than kHostPageBytes: the memory stays until its
+    // segment is unmapped.
+    madvise(at, bytes, MADV_DONTNEED);
+}
+
+}  // namespace strata

@@ -1,0 +1,34 @@
+// Is a snapshot whole, and is it ours? Everything that a restore will rely on, before a byte of the
+// session changes. Reads the store; changes nothing.
+#pragma once
+
+#include "strata/core/conversation_image.hpp"
+#include "strata/model/geometry.hpp"
+#include "strata/state/live_session.hpp"
+
+namespace strata {
+
+struct ImageCheck {
+    const BlobStore& store;
+    const Geometry& geometry;
+    SnapshotFingerprint fingerprint;  // what its blobs must have been computed with
+    int threads = 1;
+};
+
+// True when a conversation of this geometry can go on from rows [0, position) of the image.
+[[nodiscard]] bool resumes_at(const ConversationImage& image, Position position,
+                              const Geometry& geometry);
+
+// The running state at `position`; none on an attention-only model. Precondition: resumes_at().
+[[nodiscard]] HostBlob state_at(const ConversationImage& image, Position position);
+
+// The whole image without its contents: every part is there, has its size and is sealed.
+[[nodiscard]] Status<SnapshotRefusal> check_shape(const BlobStore& store, const Geometry& geometry,
+                                                  const ConversationImage& image);
+
+// check_shape(), then of what a restore at `position` takes over: stamps, then checksums.
+[[nodiscard]] Status<SnapshotRefusal> check_image(const ImageCheck& check,
+                                                  const ConversationImage& image,
+                                                  Position position);
+
+}  // namespace strata

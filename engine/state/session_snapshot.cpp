@@ -1,0 +1,241 @@
+// The live session's way into host memory and back (state/live_session.hpp): naming, capturing,
+// checking, restoring, comparing.
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "engine/state/image_check.hpp"
+#include "engine/state/page_rows.hpp"
+#include "engine/state/transfer.hpp"
+#include "strata/core/invariant.hpp"
+#include "strata/state/live_session.hpp"
+
+namespace strata {
+
+namespace {
+
+// One blob to fill from the device.
+struct Fill {
+    HostBlob blob;
+    const void* from = nullptr;
+    BlobStamp stamp;
+    Digest128 sum;
+};
+
+// One blob to move to the device, or to compare with it.
+struct Place {
+    const StoredBlob* blob = nullptr;
+    void* at = nullptr;
+    std::string name;
+};
+
+void fill_all(Device& device, BlobStore& store, std::vector<Fill>& fills, std::size_t bytes) {
+    device.synchronize();
+    const auto fill = [&](std::size_t index) {
+        Fill& each = fills[index];
+        each.sum = copy_to_pieces(device, each.from, store.pieces(each.blob.id));
+    };
+    for_each_at_once(fills.size(), bytes, device.facts().threads, fill);
+    for (const Fill& each : fills) store.seal(each.blob.id, each.stamp, each.sum);
+}
+
+void book_all(BlobStore& store, const ConversationImage& image) {
+    store.book(image.pages);
+    for (const ImageCheckpoint& each : image.checkpoints) {
+        store.book(std::span(&each.running_state, 1));
+    }
+    store.book(std::span(&image.end_state, 1));
+}
+
+// Where the blobs of an image's rows [0, position) belong on the device.
+std::vector<Place> places_of(const BlobStore& store, const ConversationImage& image,
+                             Position position, const SequenceMemory& memory) {
+    std::vector<Place> places;
+    places.reserve(pages_for(position) + 1);
+    for (std::size_t i = 0; i < pages_for(position); ++i) {
+        places.push_back(
+            {store.find(image.pages[i].id), memory.pages[i], "page " + std::to_string(i)});
+    }
+    const HostBlob state = state_at(image, position);
+    if (state.id != HostBlobId::none) {
+        places.push_back({store.find(state.id), memory.running_state, "the running state"});
+    }
+    return places;
+}
+
+std::uint64_t bytes_of(std::span<const Place> places) {
+    std::uint64_t bytes = 0;
+    for (const Place& each : places) bytes += each.blob->bytes;
+    return bytes;
+}
+
+}  // namespace
+
+void LiveSession::describe(ConversationImage& image) {
+    STRATA_INVARIANT(valid_ && frontier() > 0);
+    image.ids = std::make_shared<const TokenIds>(ids_);
+    image.checkpoints.clear();
+    image.pages.clear();
+    image.end_state = {};
+    const auto held = checkpoints_.held();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        image.checkpoints.push_back({held[i].mark, held[i].last_used, checkpoints_.image(i)});
+        if (held[i].mark.position == frontier()) image.end_state = checkpoints_.image(i);
+    }
+    for (std::size_t page = 0; page < pages_for(frontier()); ++page) {
+        image.pages.push_back(clean_[page] ? clean_[page].blob()
+                                           : HostBlob{store_->announce(), geometry().page_bytes()});
+    }
+    if (geometry().recurrent() && image.end_state.id == HostBlobId::none) {
+        image.end_state = {store_->announce(), running_state_.bytes()};
+    }
+}
+
+Result<CaptureFigures> LiveSession::capture(const ConversationImage& image) {
+    STRATA_INVARIANT(valid_ && image.end() == frontier() &&
+                     image.pages.size() == pages_for(frontier()));
+    CaptureFigures figures;
+    std::vector<HostBlobId> made;
+    try {
+        const PrefixHashes hashes(ids_);
+        std::vector<Fill> fills;
+        std::vector<HostBlob> blobs;
+        const auto add = [&](const HostBlob& blob, const void* from, Position begin, Position end) {
+            fills.push_back(
+                {blob, from, {fingerprint_, begin, end, hashes.at(begin), hashes.at(end)}, {}});
+            blobs.push_back(blob);
+            made.push_back(blob.id);
+            figures.bytes += blob.bytes;
+        };
+        for (std::size_t page = 0; page < image.pages.size(); ++page) {
+            if (clean_[page].id() == image.pages[page].id) continue;
+            const Position begin = static_cast<Position>(page) * kPageTokens;
+            add(image.pages[page], page_addresses_[page], begin,
+                std::min(begin + kPageTokens, frontier()));
+            ++figures.pages;
+        }
+        const HostBlob& state = image.end_state;
+        if (state.id != HostBlobId::none && store_->find(state.id) == nullptr) {
+            add(state, running_state_.address(), frontier(), frontier());
+        }
+        if (auto memory = store_->allocate(image.conversation, blobs); !memory) {
+            return memory.failure();
+        }
+        fill_all(device(), *store_, fills, static_cast<std::size_t>(figures.bytes));
+    } catch (const std::bad_alloc&) {
+        store_->discard(made);
+        return refuse_memory("no memory");  // short: it must not need any
+    } catch (const std::exception& fault) {
+        store_->discard(made);
+        return refuse("the device failed while " + std::to_string(frontier()) +
+                      " tokens were parked: " + fault.what());
+    }
+    book_all(*store_, image);
+    for (std::size_t page = 0; page < image.pages.size(); ++page) {
+        clean_[page] = store_->hold(image.pages[page].id);
+    }
+    return figures;
+}
+
+Status<SnapshotRefusal> LiveSession::validate(const ConversationImage& image, Position position,
+                                              std::string_view steering_content) const {
+    const ImageCheck check{*store_, geometry(),
+                           fingerprint_of(geometry(), runner_->vocabulary(), steering_content),
+                           device().facts().threads};
+    return check_image(check, image, position);
+}
+
+// Host side of a restore: ids, pages, checkpoints. Throws std::bad_alloc.
+void LiveSession::take_over(const ConversationImage& image, Position position) {
+    ids_.assign(image.ids->begin(), image.ids->begin() + position);
+    for (std::size_t page = 0; page < pages_for(position); ++page) {
+        clean_[page] = store_->hold(image.pages[page].id);
+    }
+    const auto image_of = [this](const HostBlob& blob) {
+        return blob.id == HostBlobId::none ? StateImage() : store_->hold(blob.id);
+    };
+    for (const ImageCheckpoint& each : image.checkpoints) {
+        if (each.mark.position > position) continue;
+        checkpoints_.put_back({each.mark, each.last_used}, image_of(each.running_state));
+    }
+    if (position == image.end() && geometry().recurrent()) {
+        checkpoints_.add({CheckpointKind::tail, position}, image_of(image.end_state));
+    }
+    checkpoints_.use(position);
+}
+
+RestoreOutcome LiveSession::restore(const ConversationImage& image, Position position,
+                                    std::string_view steering_content) {
+    RestoreOutcome outcome;
+    if (!resumes_at(image, position, geometry())) {
+        outcome.text = "a snapshot of " + std::to_string(image.ids ? image.end() : 0) +
+                       " tokens cannot be resumed at " + std::to_string(position);
+        return outcome;
+    }
+    const auto fail = [&](const char* why) {
+        valid_ = false;
+        forget_content();
+        outcome.result = RestoreResult::failed;
+        try {
+            outcome.text = why;
+        } catch (const std::bad_alloc&) {
+            outcome.text.clear();
+        }
+        return std::move(outcome);
+    };
+    try {
+        if (auto whole = check_shape(*store_, geometry(), image); !whole) {
+            outcome.result = RestoreResult::invalid;
+            outcome.text = whole.error().text;
+            return outcome;
+        }
+        valid_ = false;
+        if (auto pages = reserve(position); !pages) return fail(pages.error().text.c_str());
+        forget_content();
+        set_steering(steering_content);
+        take_over(image, position);
+        const auto places = places_of(*store_, image, position, memory());
+        outcome.bytes = bytes_of(places);
+        const auto move = [&](std::size_t i) {
+            copy_from_pieces(device(), places[i].at, places[i].blob->pieces);
+        };
+        for_each_at_once(places.size(), static_cast<std::size_t>(outcome.bytes),
+                         device().facts().threads, move);
+        device().synchronize();
+    } catch (const std::bad_alloc&) {
+        return fail("no memory");
+    } catch (const std::exception& fault) {
+        return fail(fault.what());
+    }
+    valid_ = true;
+    outcome.result = RestoreResult::restored;
+    return outcome;
+}
+
+std::optional<std::string> LiveSession::differs_from(const ConversationImage& image,
+                                                     Position position) const {
+    device().synchronize();
+    for (const Place& each : places_of(*store_, image, position, memory())) {
+        if (!device_equals(device(), each.at, each.blob->pieces)) return each.name;
+    }
+    return std::nullopt;
+}
+
+std::vector<HostBlob> LiveSession::clean_pages() const {
+    std::vector<HostBlob> pages;
+    for (const BlobHold& page : clean_) {
+        if (page) pages.push_back(page.blob());
+    }
+    return pages;
+}
+
+void LiveSession::leave(std::span<const HostBlobId> left) noexcept {
+    for (BlobHold& page : clean_) {
+        if (page && std::binary_search(left.begin(), left.end(), page.id())) page = {};
+    }
+    store_->leave(left);
+}
+
+}  // namespace strata
