@@ -28,7 +28,9 @@ class Ballast(unittest.TestCase):
 
     def end(self, process):
         process.kill()
-        process.communicate(timeout=WAIT_S)
+        process.wait(WAIT_S)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            stream.close()
 
     def test_it_holds_at_the_set_rate_until_stdin_ends(self):
         process = self.start("--mib", MIB, "--rate-mib-s", RATE_MIB_S)
