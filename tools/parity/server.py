@@ -17,8 +17,15 @@ DONE_IN_LOG_S = 10  # the line reaches the log before the server; this is patien
 TAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tap.py")
 
 
+UNUSABLE_STATUS = 2  # a bad option: nothing could be played
+
+
 class ServerFailed(Exception):
     """The server did not start, or answered with an error."""
+
+    def __init__(self, text, status=None):
+        super().__init__(text)
+        self.status = status
 
 
 class Server:
@@ -36,9 +43,11 @@ class Server:
         self.lines, self.port, self.seen = [], None, 0
         self.listening = threading.Event()
         threading.Thread(target=self.read_lines, daemon=True).start()
-        if not self.listening.wait(START_S) or self.port is None:
+        try:
+            self.wait_until_ready()
+        except ServerFailed:
             self.close()
-            raise ServerFailed("the server does not listen:\n" + "\n".join(self.lines[-8:]))
+            raise
 
     def __enter__(self):
         return self
@@ -54,20 +63,37 @@ class Server:
             if match:
                 self.port = int(match.group(1))
                 self.listening.set()
+        self.process.wait()
         self.listening.set()
+
+    def wait_until_ready(self):
+        """Listening, and a model loaded."""
+        deadline = time.monotonic() + START_S
+        if not self.listening.wait(START_S) or self.port is None:
+            raise ServerFailed("the server does not listen:\n" + "\n".join(self.lines[-8:]), self.process.poll())
+        while self.request("GET", "/health")[0] != 200:
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise ServerFailed("the server has no model:\n" + "\n".join(self.lines[-8:]), self.process.poll())
+            time.sleep(0.05)
+
+    def request(self, method, path, body=None):
+        """-> (status, text)."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=REQUEST_S)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError as fault:
+            raise ServerFailed(f"{method} {path}: {fault}") from None
+        finally:
+            connection.close()
 
     def chat(self, messages, **fields):
         """-> (message, Done of the engine)."""
         body = json.dumps({"model": "demo", "messages": messages, "temperature": 0, "max_tokens": 160, **fields})
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=REQUEST_S)
-        try:
-            connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        finally:
-            connection.close()
-        if answer.status != 200:
-            raise ServerFailed(f"status {answer.status}: {text[:500]}")
+        status, text = self.request("POST", "/v1/chat/completions", body)
+        if status != 200:
+            raise ServerFailed(f"status {status}: {text[:500]}")
         return json.loads(text)["choices"][0]["message"], self.next_done()
 
     def next_done(self):

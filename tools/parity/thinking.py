@@ -86,5 +86,5 @@ def thinking(world):
                             [*settings.flags, *more]) as server:
                     runs.append(Talk(server, system, first, other).play(side))
             except ServerFailed as fault:
-                raise engine.EngineDied(str(fault)) from None
+                raise engine.EngineDied(str(fault), fault.status) from None
         check(world, block, runs[1], runs[0])
