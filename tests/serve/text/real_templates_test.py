@@ -6,6 +6,7 @@
 FOLDER is what vocab_install.py filled; exit status 77 (SKIP) when it has no templates or this interpreter no jinja2.
 """
 
+import collections
 import json
 import pathlib
 import subprocess
@@ -17,6 +18,7 @@ sys.path.insert(0, str(FIXTURES))
 
 TEMPLATES_MIN = 50
 CONVERSATIONS_MIN = 8
+FULL_MIN = 5  # templates that render so many conversations, the rest refuses some of them
 FILE_TEXTS = {"bos_token": "<s>", "eos_token": "</s>"}
 
 
@@ -30,7 +32,7 @@ def rows_of(folder):
     conversations = json.loads((FIXTURES / "conversations.json").read_text(encoding="utf-8"))
     if len(templates) < TEMPLATES_MIN or len(conversations) < CONVERSATIONS_MIN:
         raise SystemExit(f"{len(templates)} templates and {len(conversations)} conversations are too few")
-    return [{"name": f"{t['name']}: {c['name']}", "template": t["template"], "context": {**FILE_TEXTS, **c["context"]}}
+    return [{"of": t["name"], "name": f"{t['name']}: {c['name']}", "template": t["template"], "context": {**FILE_TEXTS, **c["context"]}}
             for t in templates for c in conversations]
 
 
@@ -45,16 +47,18 @@ def main():
     warnings.simplefilter("ignore")
     rows = rows_of(folder)
     out = subprocess.run([program], input=json.dumps(rows), capture_output=True, text=True, timeout=100, check=True).stdout
-    outputs = bad = 0
+    outputs, bad = collections.Counter(), 0
     for row, got in zip(rows, json.loads(out)):
         wanted = oracle.render(row["template"], json.loads(json.dumps(row["context"])))
-        outputs += "out" in wanted
+        outputs[row["of"]] += "out" in wanted
         if wanted == got or ("error" in wanted and "error" in got):
             continue
         bad += 1
         print(f"{row['name']}\n  jinja2: {wanted}\n  ours:   {got}")
-    print(f"{len(rows)} renderings, {outputs} with an output, {bad} differ")
-    raise SystemExit(1 if bad else 0)
+    full = sum(count >= CONVERSATIONS_MIN for count in outputs.values())
+    print(f"{len(rows)} renderings, {outputs.total()} with an output, {bad} differ; {full} templates render "
+          f"at least {CONVERSATIONS_MIN} conversations")
+    raise SystemExit(1 if bad or full < FULL_MIN else 0)
 
 
 if __name__ == "__main__":
