@@ -34,6 +34,8 @@ strata::serve::TemplateDict context() {
 
 }  // namespace
 
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     static const strata::serve::TemplateDict kContext = context();
     const std::string source(reinterpret_cast<const char*>(bytes), size);

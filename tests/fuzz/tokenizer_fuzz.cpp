@@ -142,6 +142,8 @@ std::string decoded(const std::string& bytes, std::size_t step) {
 
 }  // namespace
 
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     static const std::vector<std::unique_ptr<Tokenizer>> kTokenizers = [] {
         std::vector<std::unique_ptr<Tokenizer>> all;
