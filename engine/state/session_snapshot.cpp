@@ -31,13 +31,14 @@ struct Place {
     std::string name;
 };
 
-void fill_all(Device& device, BlobStore& store, std::vector<Fill>& fills, std::size_t bytes) {
+void fill_all(Device& device, BlobStore& store, std::vector<Fill>& fills, std::size_t bytes,
+              const LiveSession::Step& step) {
     device.synchronize();
     const auto fill = [&](std::size_t index) {
         Fill& each = fills[index];
         each.sum = copy_to_pieces(device, each.from, store.pieces(each.blob.id));
     };
-    for_each_at_once(fills.size(), bytes, device.facts().threads, fill);
+    for_each_at_once(fills.size(), bytes, device.facts().threads, fill, step);
     for (const Fill& each : fills) store.seal(each.blob.id, each.stamp, each.sum);
 }
 
@@ -93,7 +94,7 @@ void LiveSession::describe(ConversationImage& image) {
     }
 }
 
-Result<CaptureFigures> LiveSession::capture(const ConversationImage& image) {
+Result<CaptureFigures> LiveSession::capture(const ConversationImage& image, const Step& step) {
     STRATA_INVARIANT(valid_ && image.end() == frontier() &&
                      image.pages.size() == pages_for(frontier()));
     CaptureFigures figures;
@@ -123,7 +124,7 @@ Result<CaptureFigures> LiveSession::capture(const ConversationImage& image) {
         if (auto memory = store_->allocate(image.conversation, blobs); !memory) {
             return memory.failure();
         }
-        fill_all(device(), *store_, fills, static_cast<std::size_t>(figures.bytes));
+        fill_all(device(), *store_, fills, static_cast<std::size_t>(figures.bytes), step);
     } catch (const std::bad_alloc&) {
         store_->discard(made);
         return refuse_memory("no memory");  // short: it must not need any
@@ -167,7 +168,7 @@ void LiveSession::take_over(const ConversationImage& image, Position position) {
 }
 
 RestoreOutcome LiveSession::restore(const ConversationImage& image, Position position,
-                                    std::string_view steering_content) {
+                                    std::string_view steering_content, const Step& step) {
     RestoreOutcome outcome;
     if (!resumes_at(image, position, geometry())) {
         outcome.text = "a snapshot of " + std::to_string(image.ids ? image.end() : 0) +
@@ -202,7 +203,7 @@ RestoreOutcome LiveSession::restore(const ConversationImage& image, Position pos
             copy_from_pieces(device(), places[i].at, places[i].blob->pieces);
         };
         for_each_at_once(places.size(), static_cast<std::size_t>(outcome.bytes),
-                         device().facts().threads, move);
+                         device().facts().threads, move, step);
         device().synchronize();
     } catch (const std::bad_alloc&) {
         return fail("no memory");

@@ -60,11 +60,12 @@ struct Shared {
     std::mutex mutex;
     std::exception_ptr fault;  // guarded by mutex
 
-    void run() noexcept {
+    void run(const std::function<void()>& step) noexcept {
         while (!failed) {
             const std::size_t index = next++;
             if (index >= count) return;
             try {
+                if (step) step();
                 work(index);
             } catch (...) {
                 const std::lock_guard lock(mutex);
@@ -115,7 +116,8 @@ bool device_equals(Device& device, const void* on_device,
 }
 
 void for_each_at_once(std::size_t count, std::size_t bytes, int threads,
-                      const std::function<void(std::size_t)>& work) {
+                      const std::function<void(std::size_t)>& work,
+                      const std::function<void()>& step) {
     const std::size_t wanted =
         bytes < kThreadedBytesMin
             ? 1
@@ -126,12 +128,12 @@ void for_each_at_once(std::size_t count, std::size_t bytes, int threads,
         std::vector<std::jthread> others;
         try {
             others.reserve(wanted);
-            while (others.size() + 1 < wanted) others.emplace_back([&shared] { shared.run(); });
+            while (others.size() + 1 < wanted) others.emplace_back([&shared] { shared.run({}); });
         } catch (const std::system_error&) {
             // No thread to be had: the caller's does more.
         } catch (const std::bad_alloc&) {
         }
-        shared.run();
+        shared.run(step);
     }
     if (shared.fault) std::rethrow_exception(shared.fault);
 }

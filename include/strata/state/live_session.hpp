@@ -34,6 +34,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -83,6 +84,8 @@ enum class PassEnd : std::uint8_t { whole, abandoned };
 
 class LiveSession {
   public:
+    using Step = std::function<void()>;
+
     // Allocates the running state. `runner` and `store` must outlive the session.
     static Result<std::unique_ptr<LiveSession>> open(Runner& runner, BlobStore& store);
 
@@ -134,7 +137,8 @@ class LiveSession {
     // Gives every blob of `image` that is not filled its bytes, and books them all. The image is
     // what describe() made, and the session was not touched since. On refusal (no memory, a device
     // that fails) every blob that this call made is gone; the session goes on as before.
-    Result<CaptureFigures> capture(const ConversationImage& image);
+    // `step` is called now and then while bytes move, on this thread: the place for signs of life.
+    Result<CaptureFigures> capture(const ConversationImage& image, const Step& step = {});
 
     // Checks everything that restore() at `position` will read: order, sizes, stamps, checksums.
     // Reads all its bytes once and changes nothing. Throws std::bad_alloc.
@@ -144,7 +148,7 @@ class LiveSession {
     // there; at its end with recurrent layers the end state is the tail. Pages and checkpoints are
     // clean: they are the image's own. Precondition: validate() found it good.
     RestoreOutcome restore(const ConversationImage& image, Position position,
-                           std::string_view steering_content);
+                           std::string_view steering_content, const Step& step = {});
     // Compares the device with the image, byte for byte, right after restore() at `position`.
     // Absent: equal; else the first part that differs.
     std::optional<std::string> differs_from(const ConversationImage& image,

@@ -130,10 +130,10 @@ TEST_CASE("a segment that the system refuses is a refusal") {
 }
 
 TEST_CASE("rows are written without waiting for the system") {
-    FailingDevice device;
-    WideRunner runner(device);
+    const auto device = make_cpu_device({1, "scalar"}).value();
+    WideRunner runner(*device);
     MappedSegments segments;
-    BlobStore store(segments, device);
+    BlobStore store(segments, *device);
     auto session = LiveSession::open(runner, store).value();
     REQUIRE(session->reserve(kPageTokens).ok());
     rusage before{};

@@ -23,7 +23,6 @@ Result<std::byte*> CountedSegments::map(std::size_t bytes, std::size_t piece_byt
     largest = std::max(largest, bytes);
     auto* at = static_cast<std::byte*>(std::aligned_alloc(kHostPageBytes, bytes));
     REQUIRE(at != nullptr);
-    std::memset(at, 0, bytes);
     sizes_[at] = bytes;
     mapped_bytes_ += bytes;
     return at;

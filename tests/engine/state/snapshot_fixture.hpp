@@ -16,6 +16,7 @@
 namespace strata::tests {
 
 // Segments of the heap, each checked: what is unmapped was mapped, what is discarded is poisoned.
+// Unlike the system's they are not zeroed: whoever takes a piece fills all of it.
 class CountedSegments : public HostSegments {
   public:
     ~CountedSegments() override;

@@ -3,6 +3,7 @@
 // follow.
 #include <algorithm>
 #include <stdexcept>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
@@ -333,7 +334,19 @@ TEST_CASE("several threads move the same bytes as one") {
     const Position end = 200 * kPageTokens;  // above 2 MiB: below it one thread moves all
     stage.read(SnapshotStage::ids(end, 20), 512);
     const std::string parked = state_sha256(*stage.session);
-    const ConversationImage image = stage.park(1);
+    ConversationImage image;
+    stage.session->describe(image);
+    stage.books.add(image);
+    const auto thread = std::this_thread::get_id();
+    std::int64_t steps = 0;
+    REQUIRE(stage.session
+                ->capture(image,
+                          [&] {
+                              ++steps;
+                              if (std::this_thread::get_id() != thread) steps = -1000;
+                          })
+                .ok());
+    CHECK(steps > 0);
     CHECK(stage.store.bytes() > std::uint64_t{2} << 20);
     stage.session->reset();
     REQUIRE(stage.restore(image, end).result == RestoreResult::restored);
