@@ -35,7 +35,7 @@ WRONG = (
     ("oversized", "too_large_as_budget", "park_skip"),
     ("admission", "floor_ignored", "park_skip"),
     ("root", "double_count", "bytes"),
-    ("flood", "other_evicted", "restored"),
+    ("flood", "other_evicted", "parked"),
     ("supersede", "superseded_stays", "superseded"),
     ("steering", "steering_ignored", "reused"),
     ("identity", "re_read_differs", "logits_sha256"),
