@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/model/sampler.hpp"
+#include "engine/parked_conversations.hpp"
 #include "engine/request_check.hpp"
 #include "strata/core/invariant.hpp"
 #include "strata/state/live_session.hpp"
@@ -21,6 +22,9 @@ namespace {
 // A first pass of a few tokens brings the weights into memory; the second one is measured.
 constexpr std::int64_t kWarmUpTokens = 8;
 constexpr std::int64_t kMeasuredTokens = 64;
+// After this long without a request, what only ended requests needed is given back: sooner would
+// take it from the next turn of a person who types fast.
+constexpr std::chrono::milliseconds kIdleAfterMs{2000};
 
 // A read is to show a sign of life every 5 s (PROTOCOL.md). Half of that: a layer may take the
 // rest.
@@ -63,15 +67,26 @@ struct Run {
 
 class OneConversationEngine : public Engine {
   public:
-    OneConversationEngine(std::unique_ptr<Runner> runner, std::unique_ptr<LiveSession> session,
-                          const EngineLimits& limits, std::shared_ptr<StopBoard> board,
-                          Clock clock);
+    OneConversationEngine(std::unique_ptr<Runner> runner, const EngineLimits& limits,
+                          std::shared_ptr<StopBoard> board, HostSegments& segments, Clock clock);
+
+    Status<> open_session(const HostMemory& memory);
 
     void cancel(std::optional<std::uint64_t> id) override { board_->stop(id); }
     Result<Outcome, RequestRefusal> generate(const GenerateRequest& request,
                                              EngineEvents& events) override;
-    bool idle_work() const override { return session_->has_spare_pages(); }
-    void idle_step() override { session_->release_spare_pages(); }
+    std::optional<std::chrono::milliseconds> idle_wait() const override;
+    void idle_step(ConversationEvents& events) override;
+    const ConversationCache& conversations() const override { return parked_->books(); }
+    bool pin(EntryId entry) override { return parked_->pin(entry); }
+    bool unpin(EntryId entry, ConversationEvents& events) override {
+        return parked_->unpin(entry, events);
+    }
+    bool drop(EntryId entry, ConversationEvents& events) override {
+        return parked_->drop(entry, events);
+    }
+    void clear(ConversationEvents& events) override { parked_->clear(events); }
+    void trim(ConversationEvents& events) override;
     const EngineLimits& limits() const override { return limits_; }
     Runner& runner() override { return *runner_; }
 
@@ -80,7 +95,11 @@ class OneConversationEngine : public Engine {
   private:
     Result<Outcome, RequestRefusal> tell(Run& run);
     PromptPlan plan(const Run& run) const;
-    void resume(Run& run);
+    void choose(Run& run);
+    Status<> resume(Run& run);
+    Status<> bring_back(Run& run);
+    void name_live(const Run& run);
+    void show_life(Run& run);
     bool read_prompt(Run& run);
     bool read_chunk(Run& run, Position end);
     Result<PassEnd> read_watched(Run& run, std::span<const TokenId> ids, std::span<float> logits);
@@ -95,7 +114,9 @@ class OneConversationEngine : public Engine {
     bool ends_answer(const GenerateRequest& request, TokenId id) const;
 
     std::unique_ptr<Runner> runner_;
+    BlobStore store_;
     std::unique_ptr<LiveSession> session_;
+    std::unique_ptr<ParkedConversations> parked_;
     EngineLimits limits_;
     Clock clock_;
     TurnWords words_;
@@ -105,18 +126,19 @@ class OneConversationEngine : public Engine {
     std::int64_t chunk_tokens_;
     Run* reading_ = nullptr;  // while a chunk of it is being computed
 
-    // Of the live conversation, besides its bytes:
-    PromptMarks marks_;
-    Identity identity_;
-    std::uint64_t conversation_ = 0;
+    LiveFacts live_;                   // of the live conversation, besides its bytes
+    bool one_shot_ = false;            // all that is live was read for a request with ckpt=0
+    bool answering_ = false;           // generate() runs
+    std::uint64_t conversations_ = 0;  // numbers given so far
+    TimePoint rested_{};               // when the last request ended
 };
 
 OneConversationEngine::OneConversationEngine(std::unique_ptr<Runner> runner,
-                                             std::unique_ptr<LiveSession> session,
                                              const EngineLimits& limits,
-                                             std::shared_ptr<StopBoard> board, Clock clock)
+                                             std::shared_ptr<StopBoard> board,
+                                             HostSegments& segments, Clock clock)
     : runner_(std::move(runner)),
-      session_(std::move(session)),
+      store_(segments, runner_->device()),
       limits_(limits),
       clock_(std::move(clock)),
       words_{limits.turn_open >= 0 ? limits.turn_open : runner_->vocabulary().turn_open,
@@ -127,6 +149,15 @@ OneConversationEngine::OneConversationEngine(std::unique_ptr<Runner> runner,
         std::min({limits.chunks.tokens_max, runner_->chunk_tokens_max(), limits.context_tokens});
     chunk_tokens_ = limits_.chunks.tokens_max;
     runner_->watch([this] { return reading_ == nullptr || look_up(*reading_); });
+}
+
+Status<> OneConversationEngine::open_session(const HostMemory& memory) {
+    auto session = LiveSession::open(*runner_, store_);
+    if (!session) return session.failure();
+    session_ = std::move(session).value();
+    parked_ = std::make_unique<ParkedConversations>(limits_.cache, memory, *session_, clock_);
+    rested_ = clock_();
+    return Done{};
 }
 
 void OneConversationEngine::measure_chunks() {
@@ -150,11 +181,18 @@ Result<Outcome, RequestRefusal> OneConversationEngine::generate(const GenerateRe
                                                                 EngineEvents& events) {
     const BoardPlace place(*board_, request.id);
     Run run{request, events, place.flag, clock_()};
+    answering_ = true;
     try {
-        return tell(run);
+        auto outcome = tell(run);
+        answering_ = false;
+        rested_ = clock_();
+        return outcome;
     } catch (const std::bad_alloc&) {
         // Somewhere between two whole steps: what the session holds cannot be told any more.
+        answering_ = false;
+        rested_ = clock_();
         session_->reset();
+        parked_->forget_live();
         return Failure{RequestRefusal{RefusalCode::out_of_memory,
                                       "no memory to answer a prompt of " +
                                           std::to_string(request.prompt.size()) + " tokens"}};
@@ -175,12 +213,14 @@ Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
         return std::move(run.outcome);
     }
     run.marks = mark_prompt(request.prompt, request.root, words_);
-    run.outcome.plan = plan(run);
+    choose(run);
     run.outcome.planned = true;
     if (auto pages = session_->reserve(std::ssize(request.prompt)); !pages) {
         return Failure{RequestRefusal{RefusalCode::out_of_memory, pages.error().text}};
     }
-    resume(run);
+    if (auto resumed = resume(run); !resumed) {
+        return Failure{RequestRefusal{RefusalCode::restore_failed, resumed.error().text}};
+    }
     run.events.resumed(run.outcome.plan);
     run.reading_began = clock_();
     run.told = run.reading_began;
@@ -192,23 +232,76 @@ Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
 PromptPlan OneConversationEngine::plan(const Run& run) const {
     const PromptView prompt{run.request.prompt, run.marks, run.request.identity};
     if (limits_.checkpoints.kept == 0) return plan_prompt(prompt, std::nullopt);
-    return plan_prompt(prompt, LiveView{session_->ids(), session_->checkpoints().marks(), marks_,
-                                        identity_, !runner_->geometry().recurrent()});
+    LiveView live{session_->ids(), session_->checkpoints().marks(), live_.marks, live_.identity,
+                  !runner_->geometry().recurrent()};
+    live.one_shot = one_shot_ && session_->frontier() > 0;
+    return plan_prompt(prompt, live, parked_->view());
 }
 
-void OneConversationEngine::resume(Run& run) {
+// The plan, after what is needed for it is known to be there and good.
+void OneConversationEngine::choose(Run& run) {
+    run.outcome.plan = plan(run);
+    parked_->check(PressureWhere::request, run.outcome.plan.entry, false, run.events);
+    while (!parked_->validated(run.outcome.plan, run.request.identity.steering, run.events)) {
+        run.outcome.plan = plan(run);
+    }
+}
+
+Status<> OneConversationEngine::resume(Run& run) {
     const PromptPlan& plan = run.outcome.plan;
     // The state in which the conversation rested is about to move on: an edit of the message that
     // moves it would otherwise have to read the whole last answer again.
     if (plan.source == ResumeSource::live && runner_->geometry().recurrent()) {
         keep_checkpoint(CheckpointKind::tail);
     }
-    session_->rewind(plan.reused);
-    if (plan.switched) ++conversation_;
-    run.outcome.conversation = conversation_;
+    run.told = run.looked = run.began;
+    parked_->set_aside(plan, live_, conversations_ + 1, run.outcome.cache, run.events,
+                       [&] { show_life(run); });
+    if (plan.outgoing == OutgoingFate::park_if_free) ++conversations_;
+    if (plan.entry) {
+        if (auto back = bring_back(run); !back) return back;
+    } else {
+        session_->rewind(plan.reused);
+        if (plan.reused == 0) session_->set_steering(run.request.identity.steering);
+    }
+    name_live(run);
+    parked_->live_is(live_, run.events);
+    return Done{};
+}
+
+Status<> OneConversationEngine::bring_back(Run& run) {
+    auto facts = parked_->bring_back(run.outcome.plan, run.request.identity.steering,
+                                     run.outcome.cache, run.events, [&] { show_life(run); });
+    if (!facts) return facts.failure();
+    live_ = *std::move(facts);
+    return Done{};
+}
+
+// While a conversation moves, nothing of the prompt is read yet.
+void OneConversationEngine::show_life(Run& run) {
+    const TimePoint now = clock_();
+    if (now - run.looked < kLookMs) return;
+    run.looked = now;
+    run.events.step();
+    if (now - run.told < kHeartbeatMs) return;
+    run.told = now;
+    run.events.progress(0, ms_between(run.began, now), 0);
+}
+
+// Who is live from here on. A conversation keeps its number while it continues and when it comes
+// back; whoever shares no more than a root, or leaves a parked one where it is, has a new one.
+void OneConversationEngine::name_live(const Run& run) {
+    const PromptPlan& plan = run.outcome.plan;
+    const bool same = !plan.switched || (plan.restored && plan.takes);
+    if (!same) {
+        live_ = LiveFacts{};
+        live_.conversation = ++conversations_;
+    }
     if (plan.switched || run.request.keep) {
-        marks_ = run.marks;
-        identity_ = run.request.identity;
+        live_.marks = run.marks;
+        live_.identity = run.request.identity;
+        live_.label = run.request.label;
+        one_shot_ = !run.request.keep && plan.switched && !plan.restored;
     }
 }
 
@@ -222,6 +315,7 @@ bool OneConversationEngine::read_prompt(Run& run) {
     Position last_interval = session_->frontier();
     while (true) {
         const Position here = session_->frontier();
+        parked_->check_if_due(PressureWhere::request, run.events);
         if (cut != cuts.end() && cut->position == here) {
             keep_checkpoint(cut->kind);
             ++cut;
@@ -324,6 +418,7 @@ void OneConversationEngine::write_answer(Run& run) {
         tell_token(run, *token);
         if (++outcome.generated == request.max_new) break;
         run.events.step();
+        parked_->check_if_due(PressureWhere::window, run.events);
         if (!read_token(run, *token)) break;
     }
     const TimePoint ended = clock_();
@@ -369,7 +464,7 @@ void OneConversationEngine::keep_checkpoint(CheckpointKind kind) {
         if (!room.stored) return;
         if (room.victim) session_->drop_checkpoint(*room.victim);
     }
-    (void)session_->keep_checkpoint(kind);
+    (void)session_->keep_checkpoint(kind, live_.conversation);
 }
 
 void OneConversationEngine::end_with_error(Run& run, std::string fault) {
@@ -394,23 +489,48 @@ void OneConversationEngine::settle(Run& run) {
         session_->rewind(kept);
     }
     run.outcome.checkpoints = session_->checkpoints().counted();
+    run.outcome.conversation = live_.conversation;
+    parked_->live_is(live_, run.events);
+    parked_->report(run.outcome.cache);
+}
+
+std::optional<std::chrono::milliseconds> OneConversationEngine::idle_wait() const {
+    std::optional<TimePoint> due = parked_->next_idle_check();
+    if (session_->has_spare_pages()) {
+        const TimePoint rest = rested_ + kIdleAfterMs;
+        due = due ? std::min(*due, rest) : rest;
+    }
+    if (!due) return std::nullopt;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*due - clock_());
+    return std::max(left, std::chrono::milliseconds(0));
+}
+
+void OneConversationEngine::idle_step(ConversationEvents& events) {
+    const TimePoint now = clock_();
+    if (now >= rested_ + kIdleAfterMs) session_->release_spare_pages();
+    const auto due = parked_->next_idle_check();
+    if (due && now >= *due) parked_->check(PressureWhere::idle, std::nullopt, false, events);
+}
+
+void OneConversationEngine::trim(ConversationEvents& events) {
+    parked_->check(PressureWhere::command, std::nullopt, answering_, events);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> make_engine(std::unique_ptr<Runner> runner,
                                             const EngineLimits& limits,
-                                            std::shared_ptr<StopBoard> board, Clock clock) {
+                                            std::shared_ptr<StopBoard> board, EngineHost host,
+                                            Clock clock) {
     const std::int64_t vocabulary = runner->geometry().vocabulary;
     if (limits.turn_open >= vocabulary) {
         return refuse("turn-token is " + std::to_string(limits.turn_open) +
                       ", allowed are ids of the vocabulary, 0 to " +
                       std::to_string(vocabulary - 1));
     }
-    auto session = LiveSession::open(*runner);
-    if (!session) return session.failure();
     auto engine = std::make_unique<OneConversationEngine>(
-        std::move(runner), std::move(session).value(), limits, std::move(board), std::move(clock));
+        std::move(runner), limits, std::move(board), *host.segments, std::move(clock));
+    if (auto opened = engine->open_session(host.memory); !opened) return opened.failure();
     engine->measure_chunks();
     return std::unique_ptr<Engine>(std::move(engine));
 }

@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include "engine/command_inbox.hpp"
+#include "engine/host/host_memory_reader.hpp"
 #include "engine/host/input_pump.hpp"
+#include "engine/host/mapped_segments.hpp"
 #include "engine/host/output.hpp"
 #include "engine/host/signals.hpp"
 #include "engine/line_loop.hpp"
@@ -106,12 +108,40 @@ std::int64_t context_of(const EngineOptions& options, std::int64_t trained) {
     return options.max_context;
 }
 
+std::uint64_t bytes_of_mib(std::int64_t mib) {
+    return static_cast<std::uint64_t>(mib) << 20;
+}
+
+CacheSettings cache_settings_of(const EngineOptions& options) {
+    CacheSettings settings;
+    settings.cache.budget_bytes = bytes_of_mib(options.conversation_cache_mib);
+    settings.cache.slots = options.conversation_cache_slots;
+    settings.cache.floor_bytes = bytes_of_mib(options.conversation_cache_min_free_mib);
+    settings.cache.checkpoints_kept = options.prompt_cache;
+    settings.pressure = {settings.cache.floor_bytes, bytes_of_mib(options.conv_pressure_hyst_mib),
+                         options.conversation_cache_slots};
+    settings.pressure_period = std::chrono::milliseconds(options.conv_pressure_ms);
+    settings.verify = options.snapshot_verify;
+    return settings;
+}
+
+HostMemorySources memory_sources_of(const EngineOptions& options) {
+    HostMemorySources sources;
+    if (options.memory_limit_mib > 0) {
+        sources.own_limit_bytes = bytes_of_mib(options.memory_limit_mib);
+    }
+    sources.replacement_file = options.host_memory_file;
+    return sources;
+}
+
 EngineLimits limits_of(const EngineOptions& options, const Runner& runner) {
     EngineLimits limits;
     limits.context_tokens = context_of(options, runner.geometry().trained_context);
     limits.checkpoints = {options.prompt_cache, options.prompt_cache_every,
                           options.prompt_cache_root};
     limits.chunks = {options.chunk_tokens, static_cast<double>(options.chunk_ms)};
+    limits.cache = cache_settings_of(options);
+    limits.memory_limit_mib = options.memory_limit_mib;
     limits.turn_open = static_cast<TokenId>(options.turn_token);
     return limits;
 }
@@ -146,7 +176,10 @@ ExitStatus run_engine_process(const EngineOptions& options, const ProcessPipes& 
     auto model = load_guarded(options, load, output, stage);
     if (!model) return leave(model.error());
     const EngineLimits limits = limits_of(options, *model->runner);
-    auto engine = make_engine(std::move(model->runner), limits, board);
+    MappedSegments segments;
+    HostMemoryReader reader(memory_sources_of(options));
+    const EngineHost host{&segments, {[&] { return reader.sample_host_memory(); }, &trim_heap}};
+    auto engine = make_engine(std::move(model->runner), limits, board, host);
     if (!engine) {
         const bool memory = engine.error().kind == RefusalKind::out_of_memory;
         return leave({memory ? ExitStatus::no_device_or_memory : ExitStatus::bad_option,
@@ -154,14 +187,14 @@ ExitStatus run_engine_process(const EngineOptions& options, const ProcessPipes& 
     }
     stage = Stage::serving;
     try {
-        LineLoop(**engine, inbox, *board, output, log_line).run();
+        LineLoop loop(**engine, inbox, *board, output, log_line);
+        return loop.run() ? ExitStatus::ended : ExitStatus::fatal;
     } catch (const std::exception& fault) {
         const std::string text = std::string("the engine cannot go on: ") + fault.what();
         const protocol::ErrLine last{protocol::ErrCode::internal, 0, true, text};
         output.write(protocol::format(last) + "\n");
         return leave({ExitStatus::fatal, text});
     }
-    return ExitStatus::ended;
 }
 
 int engine_main(int argc, const char* const* argv, const ModelLoader& load) {

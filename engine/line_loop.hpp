@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/command_inbox.hpp"
 #include "engine/host/output.hpp"
@@ -23,16 +24,22 @@ class LineLoop : private EngineEvents {
         : engine_(engine), inbox_(inbox), board_(board), output_(output), log_(std::move(log)) {}
 
     // Says what the engine is and that it is ready, then answers until the inbox is closed and
-    // empty.
-    void run();
+    // empty. False: the engine cannot go on, and a line has said why.
+    [[nodiscard]] bool run();
 
   private:
     void resumed(const PromptPlan& plan) override;
     void progress(Position position, double ms, double tokens_per_s) override;
     void token(TokenId id, const std::optional<TokenReport>& report) override;
     void step() override;
+    void conversation(const ConversationEvent& event) override;
+    void pressure(const PressureReport& report, double ms) override;
 
     void answer(ReceivedLine line);
+    void answer_deferred();
+    void answer_cache(const protocol::CacheCommand& command);
+    void list_conversations();
+    void answer_trim();
     void answer_gen(protocol::GenCommand command, TimePoint received);
     void put(const protocol::Event& event);
 
@@ -42,6 +49,8 @@ class LineLoop : private EngineEvents {
     LineOutput& output_;
     Log log_;
     const GenerateRequest* running_ = nullptr;  // while generate() runs
+    std::vector<ReceivedLine> deferred_;        // about the books, while a conversation moves
+    bool broken_ = false;                       // the engine cannot go on
 };
 
 }  // namespace strata

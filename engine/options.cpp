@@ -21,6 +21,9 @@ constexpr std::int64_t kCheckpointsMax = 1024;       // each may cost a running 
 constexpr std::int64_t kChunkTokensMax = 8192;       // scratch memory grows with it
 constexpr std::int64_t kChunkTimeMaxMs = 60'000;     // longer than any client waits for a STOP
 constexpr std::int64_t kPidMax = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMemoryMibMax = 1 << 24;     // 16 TiB: beyond any machine
+constexpr std::int64_t kParkedMax = 4096;           // each is looked at in every plan
+constexpr std::int64_t kPressureMsMax = 3'600'000;  // an hour: less often is never
 constexpr std::size_t kColumns = 80;
 constexpr std::size_t kHelpIndent = 6;
 constexpr std::string_view kVersion = STRATA_VERSION;
@@ -75,8 +78,9 @@ OptionRow choice(std::string_view name, std::string_view argument, OptionGroup g
     return row;
 }
 
-OptionRow path(std::string_view name, std::string_view help, std::string EngineOptions::*member) {
-    OptionRow row{name, "FILE", OptionGroup::model, help, {}, "a path", {}};
+OptionRow path(std::string_view name, OptionGroup group, std::string_view help,
+               std::string EngineOptions::*member) {
+    OptionRow row{name, "FILE", group, help, {}, "a path", {}};
     row.set = [member](EngineOptions& options, std::string_view value) {
         options.*member = std::string(value);
         return !value.empty();
@@ -138,11 +142,47 @@ std::vector<OptionRow> prompt_rows() {
     return rows;
 }
 
+std::vector<OptionRow> conversation_rows() {
+    using O = EngineOptions;
+    const auto group = OptionGroup::conversations;
+    std::vector<OptionRow> rows;
+    rows.push_back(integer("--conversation-cache-mib", "MIB", group,
+                           "host RAM for parked conversations; 0 = none are parked", 0,
+                           kMemoryMibMax, &O::conversation_cache_mib));
+    rows.push_back(integer("--conversation-cache-slots", "N", group,
+                           "most parked conversations, beside the live one; 0 = none are parked", 0,
+                           kParkedMax, &O::conversation_cache_slots));
+    rows.push_back(integer("--conversation-cache-min-free-mib", "MIB", group,
+                           "the floor: parked conversations are given back when less RAM than "
+                           "this is available",
+                           0, kMemoryMibMax, &O::conversation_cache_min_free_mib));
+    rows.push_back(integer("--conv-pressure-ms", "MS", group,
+                           "time between two looks at the available RAM; 0 = only before requests",
+                           0, kPressureMsMax, &O::conv_pressure_ms));
+    rows.push_back(integer("--conv-pressure-hyst-mib", "MIB", group,
+                           "below the floor RAM is given back until this much more than the floor "
+                           "is available",
+                           0, kMemoryMibMax, &O::conv_pressure_hyst_mib));
+    rows.push_back(integer("--memory-limit-mib", "MIB", group,
+                           "RAM that the engine may use in all; what is left of it counts as "
+                           "available; 0 = no limit",
+                           0, kMemoryMibMax, &O::memory_limit_mib));
+    rows.push_back(choice<bool>("--snapshot-verify", "0|1", group,
+                                "compare each restored conversation with its snapshot, and end "
+                                "the engine when a byte differs",
+                                {{"0", false}, {"1", true}}, &O::snapshot_verify));
+    rows.push_back(path("--host-memory-file", group,
+                        "for tests: a file with the available MiB, read at each look in place of "
+                        "the system",
+                        &O::host_memory_file));
+    return rows;
+}
+
 std::vector<OptionRow> make_table() {
     using O = EngineOptions;
     std::vector<OptionRow> rows;
-    rows.push_back(
-        path("--model", "the model file (GGUF; of a split model the first file)", &O::model_path));
+    rows.push_back(path("--model", OptionGroup::model,
+                        "the model file (GGUF; of a split model the first file)", &O::model_path));
     rows.push_back(integer("--max-context", "N", OptionGroup::model,
                            "tokens of one conversation; 0 = what the model was trained for, at "
                            "most 32768",
@@ -152,6 +192,7 @@ std::vector<OptionRow> make_table() {
                             {{"f16", ElementType::f16}, {"f32", ElementType::f32}}, &O::kv));
     for (auto& row : machine_rows()) rows.push_back(std::move(row));
     for (auto& row : prompt_rows()) rows.push_back(std::move(row));
+    for (auto& row : conversation_rows()) rows.push_back(std::move(row));
     rows.push_back(integer("--parent-pid", "PID", OptionGroup::process,
                            "leave when the parent is another process than this; 0 = never", 0,
                            kPidMax, &O::parent_pid));
@@ -204,6 +245,8 @@ std::string_view title(OptionGroup group) {
             return "Machine";
         case OptionGroup::prompt:
             return "Prompt reuse";
+        case OptionGroup::conversations:
+            return "Conversation cache";
         case OptionGroup::process:
             return "Process";
     }
@@ -276,7 +319,7 @@ std::string help_text() {
         "strata-engine: one language model behind a line protocol on stdin and stdout.\n"
         "Usage: strata-engine --model FILE [options]\n";
     constexpr std::array kGroups{OptionGroup::model, OptionGroup::machine, OptionGroup::prompt,
-                                 OptionGroup::process};
+                                 OptionGroup::conversations, OptionGroup::process};
     for (const OptionGroup group : kGroups) {
         out += "\n" + std::string(title(group)) + ":\n";
         for (const OptionRow& row : option_table()) {

@@ -33,7 +33,15 @@ struct EngineOptions {
     std::int64_t prompt_cache_every = 16384;  // tokens
     std::int64_t prompt_cache_root = 2048;    // tokens
     std::int64_t turn_token = -1;             // -1 = the vocabulary's own
-    std::int64_t parent_pid = 0;              // 0 = nobody's
+    std::int64_t conversation_cache_mib = 0;  // 0 = off
+    std::int64_t conversation_cache_slots = 4;
+    std::int64_t conversation_cache_min_free_mib = 2560;
+    std::int64_t conv_pressure_ms = 2000;  // 0 = no timed checks
+    std::int64_t conv_pressure_hyst_mib = 1024;
+    std::int64_t memory_limit_mib = 0;  // 0 = none
+    bool snapshot_verify = false;
+    std::string host_memory_file;  // empty = ask the system
+    std::int64_t parent_pid = 0;   // 0 = nobody's
     bool show_help = false;
     bool show_version = false;
 };
@@ -42,7 +50,7 @@ struct EngineOptions {
 // it.
 inline constexpr std::int64_t kDefaultContextTokensMax = 32768;
 
-enum class OptionGroup : std::uint8_t { model, machine, prompt, process };
+enum class OptionGroup : std::uint8_t { model, machine, prompt, conversations, process };
 
 // One row of the table. `set` parses and checks a value; its refusal says only what is allowed.
 struct OptionRow {

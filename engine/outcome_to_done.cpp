@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/cache_lines.hpp"
+
 namespace strata {
 
 namespace {
@@ -93,8 +95,33 @@ protocol::ErrCode code_of(RefusalCode code) {
             return protocol::ErrCode::too_long;
         case RefusalCode::out_of_memory:
             return protocol::ErrCode::out_of_memory;
+        case RefusalCode::restore_failed:
+            return protocol::ErrCode::restore_failed;
     }
     return protocol::ErrCode::internal;
+}
+
+std::int64_t number(std::uint64_t value) {
+    return static_cast<std::int64_t>(value);
+}
+
+// Fields 15-19 and the cache's names.
+void add_cache(protocol::DoneLine& line, const PromptPlan& plan, const CacheFigures& cache) {
+    const CacheCounters& counters = cache.counters;
+    line.cache_fields = protocol::CacheFields{plan.switched, plan.restored, cache.parked,
+                                              number(cache.bytes), counters.evictions()};
+    if (!cache.enabled) return;
+    line.park_ms = cache.park_ms;
+    line.restore_ms = cache.restore_ms;
+    line.parked_now = cache.parked_now;
+    if (cache.park_skip) line.park_skip = park_skip_of(*cache.park_skip);
+    line.retained = number(cache.retained_bytes);
+    line.superseded = counters.superseded;
+    line.released = counters.released;
+    line.lost = counters.lost;
+    line.evicted_budget = counters.evicted_budget;
+    line.evicted_slots = counters.evicted_slots;
+    if (cache.available_bytes) line.available_mib = mib(*cache.available_bytes);
 }
 
 }  // namespace
@@ -112,9 +139,7 @@ protocol::DoneLine done_line(const GenerateRequest& request, const Outcome& outc
     line.label = request.label;
     line.queue_ms = outcome.queue_ms;
     if (!outcome.planned) return line;
-    // Nothing is parked beside the live conversation, so nothing is held, and nothing was evicted.
-    line.cache_fields =
-        protocol::CacheFields{outcome.plan.switched, outcome.plan.restored, 0, 0, 0};
+    add_cache(line, outcome.plan, outcome.cache);
     line.conv = outcome.conversation;
     line.stop_id = outcome.stop_id;
     line.source = source_of(outcome.plan.source);
@@ -127,7 +152,8 @@ protocol::DoneLine done_line(const GenerateRequest& request, const Outcome& outc
 }
 
 protocol::ErrLine err_line(const GenerateRequest& request, const RequestRefusal& refusal) {
-    return {code_of(refusal.code), request.id, false, refusal.text};
+    const bool fatal = refusal.code == RefusalCode::restore_failed;
+    return {code_of(refusal.code), request.id, fatal, refusal.text};
 }
 
 protocol::ResumeLine resume_line(std::uint64_t id, const PromptPlan& plan) {
@@ -169,9 +195,11 @@ protocol::InfoLine info_line(Engine& engine, std::string_view version) {
     line.prompt_cache = limits.checkpoints.kept;
     line.prompt_cache_every = limits.checkpoints.every_tokens;
     line.prompt_cache_root = limits.checkpoints.root_min_tokens;
-    line.conversation_cache_mib = 0;
-    line.conversation_cache_slots = 0;
-    line.memory_limit_mib = 0;
+    const CacheLimits& cache = limits.cache.cache;
+    line.conversation_cache_mib = cache.enabled() ? mib(cache.budget_bytes) : 0;
+    line.conversation_cache_slots = cache.slots;
+    line.conversation_cache_min_free_mib = mib(cache.floor_bytes);
+    line.memory_limit_mib = limits.memory_limit_mib;
     line.device_pool_mib = 0;
     line.kv_bytes_per_token = static_cast<std::int64_t>(geometry.kv_bytes_per_token());
     line.state_bytes = static_cast<std::int64_t>(geometry.state_bytes());

@@ -82,7 +82,10 @@ void LiveSession::describe(ConversationImage& image) {
     image.end_state = {};
     const auto held = checkpoints_.held();
     for (std::size_t i = 0; i < held.size(); ++i) {
-        image.checkpoints.push_back({held[i].mark, held[i].last_used, checkpoints_.image(i)});
+        // The end state is the tail now: an earlier one stays behind.
+        const CheckpointMark& mark = held[i].mark;
+        if (mark.kind == CheckpointKind::tail && mark.position < frontier()) continue;
+        image.checkpoints.push_back({mark, held[i].last_used, checkpoints_.image(i)});
         if (held[i].mark.position == frontier()) image.end_state = checkpoints_.image(i);
     }
     for (std::size_t page = 0; page < pages_for(frontier()); ++page) {

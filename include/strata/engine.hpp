@@ -23,23 +23,50 @@
 
 #include "strata/core/checkpoint_rule.hpp"
 #include "strata/core/chunk_size.hpp"
+#include "strata/core/conversation_cache.hpp"
+#include "strata/core/conversation_event.hpp"
+#include "strata/core/conversation_pressure.hpp"
+#include "strata/core/host_memory.hpp"
 #include "strata/core/prompt_plan.hpp"
 #include "strata/core/result.hpp"
 #include "strata/core/stop_board.hpp"
 #include "strata/core/types.hpp"
 #include "strata/model/runner.hpp"
 #include "strata/model/sampling.hpp"
+#include "strata/state/host_segments.hpp"
 
 namespace strata {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 using Clock = std::function<TimePoint()>;
 
+// The conversation cache: what it may hold, and when it gives back.
+struct CacheSettings {
+    CacheLimits cache;
+    PressureLimits pressure;
+    std::chrono::milliseconds pressure_period{0};  // 0: checks before requests only
+    bool verify = false;  // compare each restored conversation with its snapshot
+};
+
+// How the cache asks the machine for its memory; called only while it is on.
+struct HostMemory {
+    std::function<MemoryReading()> read;
+    std::function<void()> settle;  // gives the heap's free memory back to the OS
+};
+
+// What the machine lends to an engine; outlives it.
+struct EngineHost {
+    HostSegments* segments = nullptr;
+    HostMemory memory;
+};
+
 struct EngineLimits {
     Position context_tokens = 0;  // prompt + answer, of one request
     CheckpointLimits checkpoints;
     ChunkLimits chunks;
-    TokenId turn_open = -1;  // overrides the vocabulary's own; -1 = the vocabulary's
+    CacheSettings cache;
+    std::int64_t memory_limit_mib = 0;  // for reports; HostMemory::read knows it
+    TokenId turn_open = -1;             // overrides the vocabulary's own; -1 = the vocabulary's
 };
 
 struct GenerateRequest {
@@ -59,17 +86,30 @@ struct GenerateRequest {
     TimePoint received{};  // when its line was read
 };
 
-enum class RefusalCode : std::uint8_t { bad_field, bad_token, too_long, out_of_memory };
+enum class RefusalCode : std::uint8_t {
+    bad_field,
+    bad_token,
+    too_long,
+    out_of_memory,
+    restore_failed,  // a conversation came back half: the engine must end
+};
 struct RequestRefusal {
     RefusalCode code = RefusalCode::bad_field;
     std::string text;  // names the field, its value and what is allowed
 };
 
+// What happens to conversations beside the live one, in its order.
+class ConversationEvents {
+  public:
+    virtual ~ConversationEvents() = default;
+    virtual void conversation(const ConversationEvent& event) = 0;
+    virtual void pressure(const PressureReport& report, double ms) = 0;
+};
+
 // What a request says while it runs, in this order: resumed, then progress after each chunk, then
 // tokens. Called on generate()'s thread.
-class EngineEvents {
+class EngineEvents : public ConversationEvents {
   public:
-    virtual ~EngineEvents() = default;
     virtual void resumed(const PromptPlan& plan) = 0;
     // `position`: prompt tokens that are in the state now. `ms` since the request began. Also in
     // the middle of a chunk that takes long: the position is that of the last whole one then.
@@ -81,6 +121,20 @@ class EngineEvents {
 };
 
 enum class FinishReason : std::uint8_t { stop, length, cancel, error };
+
+// The conversation cache after a request, and what it did for it.
+struct CacheFigures {
+    bool enabled = false;
+    std::int64_t parked = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t retained_bytes = 0;  // part of bytes
+    CacheCounters counters;
+    std::optional<std::uint64_t> available_bytes;  // RAM, by the last reading
+    std::optional<bool> parked_now;                // absent: nothing was to be parked
+    std::optional<ParkSkip> park_skip;
+    std::optional<double> park_ms;
+    std::optional<double> restore_ms;
+};
 
 struct Outcome {
     std::int64_t generated = 0;
@@ -96,7 +150,8 @@ struct Outcome {
     std::optional<TokenId> stop_id;
     std::uint64_t conversation = 0;  // counted from 1, kept while the conversation continues
     std::int64_t checkpoints = 0;    // held by the live conversation, besides the tail
-    std::string logits_sha256;       // with hash
+    CacheFigures cache;
+    std::string logits_sha256;  // with hash
     std::string state_sha256;
 };
 
@@ -116,9 +171,20 @@ class Engine {
     virtual Result<Outcome, RequestRefusal> generate(const GenerateRequest& request,
                                                      EngineEvents& events) = 0;
 
-    // True when idle_step() would do something.
-    virtual bool idle_work() const = 0;
-    virtual void idle_step() = 0;
+    // How long until idle_step() is due, when no request comes; absent: it is never.
+    virtual std::optional<std::chrono::milliseconds> idle_wait() const = 0;
+    // Gives back what only ended requests needed; with the conversation cache on, one look at RAM.
+    virtual void idle_step(ConversationEvents& events) = 0;
+
+    // The parked conversations, and what a person does with them; also from EngineEvents::step().
+    // False: there is no such entry.
+    virtual const ConversationCache& conversations() const = 0;
+    virtual bool pin(EntryId entry) = 0;
+    virtual bool unpin(EntryId entry, ConversationEvents& events) = 0;
+    virtual bool drop(EntryId entry, ConversationEvents& events) = 0;
+    virtual void clear(ConversationEvents& events) = 0;
+    // One pressure check now; it is told also when nothing was below the floor.
+    virtual void trim(ConversationEvents& events) = 0;
 
     virtual const EngineLimits& limits() const = 0;
     virtual Runner& runner() = 0;
@@ -126,10 +192,10 @@ class Engine {
 
 // Takes the runner over. Measures one forward pass of the model, so that the first request's chunks
 // have the right size. Refuses limits that contradict the model, and a device without memory for a
-// state. `board` is shared with whoever reads the requests' lines.
+// state. `board` is shared with whoever reads the requests' lines; `host`: what it is lent.
 Result<std::unique_ptr<Engine>> make_engine(std::unique_ptr<Runner> runner,
                                             const EngineLimits& limits,
-                                            std::shared_ptr<StopBoard> board,
+                                            std::shared_ptr<StopBoard> board, EngineHost host,
                                             Clock clock = &std::chrono::steady_clock::now);
 
 }  // namespace strata

@@ -48,6 +48,10 @@ class Recorder : public EngineEvents {
         add("token " + std::to_string(id));
     }
     void step() override {}
+    void conversation(const ConversationEvent& event) override { told_.cache.push_back(event); }
+    void pressure(const PressureReport& report, double) override {
+        told_.pressure.push_back(report);
+    }
 
   private:
     void add(std::string event) {
@@ -96,7 +100,17 @@ EngineStage::EngineStage(const FakeShape& shape, EngineLimits limits)
       now(std::make_shared<TimePoint>(std::chrono::hours(1))) {
     auto fake = std::make_unique<FakeRunner>(shape, device);
     runner = fake.get();
-    engine = make_engine(std::move(fake), limits, board, [time = now] { return *time; }).value();
+    engine =
+        make_engine(std::move(fake), limits, board, host(), [time = now] { return *time; }).value();
+}
+
+EngineHost EngineStage::host() {
+    return {&segments,
+            {[this] {
+                 ++readings;
+                 return MemoryReading{available_bytes, MemoryBound::host};
+             },
+             [this] { ++settled; }}};
 }
 
 GenerateRequest EngineStage::request(const TokenIds& prompt, std::int64_t max_new) {

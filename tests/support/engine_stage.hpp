@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/host/mapped_segments.hpp"
 #include "fake_runner.hpp"
 #include "strata/engine.hpp"
 
@@ -25,6 +26,18 @@ struct Told {
     TokenIds answer;
     Outcome outcome;
     std::optional<RequestRefusal> refusal;
+    std::vector<ConversationEvent> cache;
+    std::vector<PressureReport> pressure;
+};
+
+// Listens to nothing.
+struct NoEvents : EngineEvents {
+    void resumed(const PromptPlan&) override {}
+    void progress(Position, double, double) override {}
+    void token(TokenId, const std::optional<TokenReport>&) override {}
+    void step() override {}
+    void conversation(const ConversationEvent&) override {}
+    void pressure(const PressureReport&, double) override {}
 };
 
 class EngineStage {
@@ -37,6 +50,13 @@ class EngineStage {
     // The usual request: greedy, of `max_new` tokens.
     Told run(const TokenIds& prompt, std::int64_t max_new = 6);
     static GenerateRequest request(const TokenIds& prompt, std::int64_t max_new = 6);
+    // What engines of a test are lent: real segments, and the RAM that the test says there is.
+    EngineHost host();
+
+    MappedSegments segments;
+    std::optional<std::uint64_t> available_bytes = std::uint64_t{1} << 40;
+    int readings = 0;
+    int settled = 0;
 
     std::shared_ptr<FakeDevice> device;
     FakeRunner* runner = nullptr;  // the engine's

@@ -131,8 +131,9 @@ class LiveSession {
     void set_steering(std::string_view steering_content);
 
     // Fills in ids, checkpoints, pages and end_state of an image: clean pages by their blob, a
-    // state that a checkpoint at the frontier holds by that, all others announced. Preconditions:
-    // VALID; the frontier is not 0. Throws std::bad_alloc.
+    // state that a checkpoint at the frontier holds by that, all others announced. A tail below the
+    // frontier is not part of it: the end state replaces it. Preconditions: VALID; the frontier is
+    // not 0. Throws std::bad_alloc.
     void describe(ConversationImage& image);
     // Gives every blob of `image` that is not filled its bytes, and books them all. The image is
     // what describe() made, and the session was not touched since. On refusal (no memory, a device

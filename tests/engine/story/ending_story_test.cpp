@@ -208,10 +208,13 @@ TEST_CASE("pages that nothing needs any more go back when the engine is idle") {
     (void)stage.run(long_prompt());
     (void)stage.run(joined({turn(kFakeUser, 5, 9), assistant_opens()}));
     const std::size_t before = stage.device->held_bytes();
-    REQUIRE(stage.engine->idle_work());
-    stage.engine->idle_step();
+    REQUIRE(stage.engine->idle_wait() == std::chrono::milliseconds(2000));
+    *stage.now += std::chrono::seconds(2);
+    REQUIRE(stage.engine->idle_wait() == std::chrono::milliseconds(0));
+    NoEvents nobody;
+    stage.engine->idle_step(nobody);
     CHECK(stage.device->held_bytes() == before - stage.runner->geometry().page_bytes());
-    CHECK_FALSE(stage.engine->idle_work());
+    CHECK_FALSE(stage.engine->idle_wait());
 }
 
 TEST_CASE("times are those of the clock") {
@@ -253,16 +256,13 @@ TEST_CASE("the size of the first chunk is measured before the first request") {
     runner->on_pass = [now](const FakePass& pass) { *now += milliseconds(20 * pass.tokens); };
     EngineLimits limits = EngineStage::default_limits();
     limits.chunks.time_max_ms = 250;
-    auto engine = make_engine(std::move(fake), limits, std::make_shared<StopBoard>(), [now] {
-                      return *now;
-                  }).value();
+    MappedSegments segments;
+    auto engine =
+        make_engine(std::move(fake), limits, std::make_shared<StopBoard>(), {&segments, {}}, [now] {
+            return *now;
+        }).value();
     REQUIRE(runner->passes.size() == 2);
-    struct Silent : EngineEvents {
-        void resumed(const PromptPlan&) override {}
-        void progress(Position, double, double) override {}
-        void token(TokenId, const std::optional<TokenReport>&) override {}
-        void step() override {}
-    } silent;
+    NoEvents silent;
     (void)engine->generate(EngineStage::request(long_prompt(), 1), silent);
     CHECK(runner->passes[2] == FakePass{0, 8});
 }

@@ -94,8 +94,9 @@ TEST_CASE("a request that fills the context to the last token is answered") {
 TEST_CASE("a turn token outside the vocabulary is refused at the start") {
     EngineLimits limits = EngineStage::default_limits();
     limits.turn_open = 97;
+    MappedSegments segments;
     auto engine = make_engine(std::make_unique<FakeRunner>(kHybrid, std::make_shared<FakeDevice>()),
-                              limits, std::make_shared<StopBoard>());
+                              limits, std::make_shared<StopBoard>(), {&segments, {}});
     REQUIRE_FALSE(engine.ok());
     CHECK_THAT(engine.error().text, Catch::Contains("97") && Catch::Contains("0 to 96"));
 }
@@ -103,8 +104,10 @@ TEST_CASE("a turn token outside the vocabulary is refused at the start") {
 TEST_CASE("a device without memory for one state is refused as such") {
     auto device = std::make_shared<FakeDevice>();
     device->limit_bytes = 10;
-    auto engine = make_engine(std::make_unique<FakeRunner>(kHybrid, device),
-                              EngineStage::default_limits(), std::make_shared<StopBoard>());
+    MappedSegments segments;
+    auto engine =
+        make_engine(std::make_unique<FakeRunner>(kHybrid, device), EngineStage::default_limits(),
+                    std::make_shared<StopBoard>(), {&segments, {}});
     REQUIRE_FALSE(engine.ok());
     CHECK(engine.error().kind == RefusalKind::out_of_memory);
 }

@@ -1,0 +1,329 @@
+// See engine/parked_conversations.hpp.
+#include "engine/parked_conversations.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "strata/core/invariant.hpp"
+
+namespace strata {
+
+namespace {
+
+double ms_between(TimePoint from, TimePoint to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+ConversationStep step_of(Removal why) {
+    switch (why) {
+        case Removal::budget:
+        case Removal::slots:
+            return ConversationStep::evict;
+        case Removal::superseded:
+            return ConversationStep::supersede;
+        case Removal::released:
+            return ConversationStep::release;
+        case Removal::command:
+        case Removal::invalid:
+        case Removal::identity:
+            return ConversationStep::drop;
+    }
+    return ConversationStep::drop;
+}
+
+}  // namespace
+
+ParkedConversations::ParkedConversations(const CacheSettings& settings, const HostMemory& memory,
+                                         LiveSession& session, const Clock& clock)
+    : settings_(settings),
+      memory_(memory),
+      session_(&session),
+      clock_(clock),
+      cache_(settings.cache),
+      pressure_(settings.pressure),
+      last_check_(clock_()) {}
+
+ParkedView ParkedConversations::view() const {
+    return {enabled(), cache_.entries(), cache_.tombstones(), !session_->geometry().recurrent()};
+}
+
+std::int64_t ParkedConversations::now_ms() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(clock_().time_since_epoch())
+        .count();
+}
+
+MemoryReading ParkedConversations::read() {
+    last_reading_ = memory_.read();
+    return last_reading_;
+}
+
+// The books' figures after the step go with every event.
+void ParkedConversations::say(ConversationEvent event, ConversationEvents& events) const {
+    event.parked = std::ssize(cache_.entries());
+    event.held_bytes = cache_.bytes();
+    event.budget_bytes = settings_.cache.budget_bytes;
+    event.evictions = cache_.counters().evictions();
+    events.conversation(event);
+}
+
+// What a step of the books removed: the bytes go, and each loss is told.
+void ParkedConversations::apply(const BookChange& change, ConversationEvents& events) {
+    session_->leave(change.left);
+    for (const RemovedEntry& gone : change.removed) {
+        ConversationEvent event;
+        event.step = step_of(gone.why);
+        event.entry = gone.entry;
+        event.conversation = gone.image->conversation;
+        event.tokens = gone.image->end();
+        event.bytes = gone.bytes;
+        event.removal = gone.why;
+        event.label = gone.image->label;
+        say(std::move(event), events);
+    }
+}
+
+// --- pressure ---
+
+PressureHoldings ParkedConversations::holdings(std::optional<EntryId> guarded) const {
+    PressureHoldings held;
+    held.held_bytes = cache_.bytes();
+    held.retained_bytes = cache_.retained_bytes();
+    held.releasable = cache_.releasable(guarded);
+    held.parked = std::ssize(cache_.entries());
+    return held;
+}
+
+void ParkedConversations::check(PressureWhere where, std::optional<EntryId> guarded, bool answering,
+                                ConversationEvents& events) {
+    if (!enabled()) return;
+    const TimePoint began = clock_();
+    last_check_ = began;
+    PressureStep step = pressure_.begin(where, read(), holdings(guarded), !answering);
+    while (step != PressureStep::done) {
+        if (step == PressureStep::release_retained) {
+            apply(cache_.release_retained(), events);
+        } else if (step == PressureStep::release_oldest) {
+            apply(cache_.evict_oldest(guarded), events);
+        }
+        if (!answering) memory_.settle();
+        step = pressure_.next(read(), holdings(guarded));
+    }
+    const PressureReport& report = pressure_.report();
+    // TRIM is answered also when nothing was released.
+    if (report.event || where == PressureWhere::command) {
+        events.pressure(report, ms_between(began, clock_()));
+    }
+}
+
+void ParkedConversations::check_if_due(PressureWhere where, ConversationEvents& events) {
+    if (!enabled() || settings_.pressure_period.count() == 0) return;
+    if (clock_() - last_check_ >= settings_.pressure_period)
+        check(where, std::nullopt, true, events);
+}
+
+std::optional<TimePoint> ParkedConversations::next_idle_check() const {
+    if (!enabled()) return std::nullopt;
+    const std::int64_t slice = idle_slice_ms(last_reading_, settings_.cache.floor_bytes,
+                                             settings_.pressure_period.count());
+    if (slice <= 0) return std::nullopt;
+    return last_check_ + std::chrono::milliseconds(slice);
+}
+
+// --- a request ---
+
+bool ParkedConversations::validated(const PromptPlan& plan, std::string_view steering,
+                                    ConversationEvents& events) {
+    if (!plan.entry) return true;
+    const ParkedEntry* entry = cache_.find(*plan.entry);
+    STRATA_INVARIANT(entry != nullptr);
+    const auto good = session_->validate(*entry->image, plan.reused, steering);
+    if (good.ok()) return true;
+    const bool identity = good.error().fault == SnapshotFault::identity;
+    apply(cache_.discard(*plan.entry, identity ? Removal::identity : Removal::invalid), events);
+    return false;
+}
+
+void ParkedConversations::set_aside(const PromptPlan& plan, const LiveFacts& outgoing,
+                                    std::uint64_t branch, CacheFigures& figures,
+                                    ConversationEvents& events, const Step& step) {
+    if (!enabled()) return;
+    if (plan.entry) {
+        incoming_ = plan.takes ? cache_.take(*plan.entry) : cache_.borrow(*plan.entry, now_ms());
+        STRATA_INVARIANT(incoming_ != nullptr);
+    }
+    switch (plan.outgoing) {
+        case OutgoingFate::none:
+        case OutgoingFate::continues:
+        case OutgoingFate::dropped:
+            return;
+        case OutgoingFate::park:
+            return park(outgoing, plan, figures, events, step);
+        case OutgoingFate::park_if_free: {
+            // The branch that is left behind is another conversation from here on.
+            LiveFacts left = outgoing;
+            left.conversation = branch;
+            return park(left, plan, figures, events, step);
+        }
+        case OutgoingFate::superseded: {
+            cache_.count_superseded();
+            ConversationEvent event;
+            event.step = ConversationStep::supersede;
+            event.conversation = outgoing.conversation;
+            event.tokens = session_->frontier();
+            event.label = outgoing.label;
+            return say(std::move(event), events);
+        }
+        case OutgoingFate::one_shot:
+            return skip(outgoing, ParkSkip::one_shot, nullptr, figures, events);
+        case OutgoingFate::incomplete:
+            return skip(outgoing, ParkSkip::incomplete, nullptr, figures, events);
+    }
+}
+
+void ParkedConversations::skip(const LiveFacts& outgoing, ParkSkip why, const Admission* admission,
+                               CacheFigures& figures, ConversationEvents& events) {
+    figures.parked_now = false;
+    figures.park_skip = why;
+    ConversationEvent event;
+    event.step = ConversationStep::skip;
+    event.conversation = outgoing.conversation;
+    event.tokens = session_->frontier();
+    event.skip = why;
+    event.label = outgoing.label;
+    if (admission) {
+        event.needed_bytes = admission->new_bytes;
+        event.free_bytes = admission->free_bytes;
+    }
+    say(std::move(event), events);
+}
+
+void ParkedConversations::park(const LiveFacts& outgoing, const PromptPlan& plan,
+                               CacheFigures& figures, ConversationEvents& events,
+                               const Step& step) {
+    const TimePoint began = clock_();
+    if (plan.cut) session_->rewind(*plan.cut);
+    auto image = std::make_shared<ConversationImage>();
+    image->conversation = outgoing.conversation;
+    image->label = outgoing.label;
+    image->identity = outgoing.identity;
+    image->marks = outgoing.marks;
+    image->hits = outgoing.hits;
+    image->active_ms = now_ms();
+    session_->describe(*image);
+    ParkRequest request{image, read(), plan.entry, plan.outgoing == OutgoingFate::park_if_free};
+    const std::int64_t lost = cache_.counters().lost;
+    const Admission admission = cache_.admit(request);
+    apply(admission.change, events);
+    if (!admission.admitted) {
+        if (admission.skip) skip(outgoing, *admission.skip, &admission, figures, events);
+        if (cache_.counters().lost > lost) {
+            ConversationEvent event;
+            event.step = ConversationStep::lost;
+            event.conversation = outgoing.conversation;
+            event.tokens = session_->frontier();
+            event.skip = admission.skip;
+            event.label = outgoing.label;
+            say(std::move(event), events);
+        }
+        return;
+    }
+    const auto captured = session_->capture(*image, step);
+    if (!captured) {
+        session_->leave(cache_.abort());
+        return skip(outgoing, ParkSkip::allocation, &admission, figures, events);
+    }
+    const Commit commit = cache_.commit(read());
+    figures.park_ms = ms_between(began, clock_());
+    figures.parked_now = commit.parked;
+    if (commit.parked) {
+        ConversationEvent event;
+        event.step = ConversationStep::park;
+        event.entry = admission.entry;
+        event.conversation = outgoing.conversation;
+        event.tokens = image->end();
+        event.bytes = captured->bytes;
+        event.shared_bytes = admission.shared_bytes;
+        event.ms = figures.park_ms;
+        event.label = outgoing.label;
+        say(std::move(event), events);
+    }
+    apply(commit.change, events);
+    if (!commit.parked && commit.skip) skip(outgoing, *commit.skip, &admission, figures, events);
+}
+
+Result<LiveFacts> ParkedConversations::bring_back(const PromptPlan& plan, std::string_view steering,
+                                                  CacheFigures& figures, ConversationEvents& events,
+                                                  const Step& step) {
+    STRATA_INVARIANT(incoming_ != nullptr && plan.entry);
+    const SharedImage image = std::exchange(incoming_, nullptr);
+    const TimePoint began = clock_();
+    const RestoreOutcome outcome = session_->restore(*image, plan.reused, steering, step);
+    if (outcome.result != RestoreResult::restored) {
+        return refuse("restoring " + std::to_string(plan.reused) +
+                      " tokens failed: " + outcome.text);
+    }
+    figures.restore_ms = ms_between(began, clock_());
+    if (settings_.verify) {
+        if (const auto differs = session_->differs_from(*image, plan.reused)) {
+            return refuse("the restored conversation differs from its snapshot: " + *differs);
+        }
+    }
+    ConversationEvent event;
+    event.step = plan.takes ? ConversationStep::restore : ConversationStep::borrow;
+    event.entry = plan.entry;
+    event.conversation = image->conversation;
+    event.tokens = plan.reused;
+    event.bytes = outcome.bytes;
+    event.ms = figures.restore_ms;
+    event.took_end = plan.source == ResumeSource::parked;
+    event.label = image->label;
+    say(std::move(event), events);
+    return LiveFacts{image->conversation, image->label, image->marks, image->identity,
+                     image->hits + 1};
+}
+
+void ParkedConversations::live_is(const LiveFacts& facts, ConversationEvents& events) {
+    if (!enabled()) return;
+    LiveHolding live;
+    live.outline = outline_of(session_->ids(), facts.identity.steering, facts.marks,
+                              session_->checkpoints().marks());
+    live.clean_pages = session_->clean_pages();
+    apply(cache_.set_live(live), events);
+}
+
+void ParkedConversations::forget_live() noexcept {
+    incoming_ = nullptr;
+    cache_.forget_live();
+    session_->store().sweep([this](HostBlobId id) { return cache_.names(id); });
+}
+
+void ParkedConversations::report(CacheFigures& figures) {
+    pressure_.request_ran();
+    const CacheCounters& counters = cache_.counters();
+    figures.enabled = enabled();
+    figures.parked = std::ssize(cache_.entries());
+    figures.bytes = cache_.bytes();
+    figures.retained_bytes = cache_.retained_bytes();
+    figures.counters = counters;
+    figures.available_bytes = last_reading_.available_bytes;
+}
+
+// --- commands ---
+
+bool ParkedConversations::unpin(EntryId entry, ConversationEvents& events) {
+    const auto change = cache_.unpin(entry);
+    if (change) apply(*change, events);
+    return change.has_value();
+}
+
+bool ParkedConversations::drop(EntryId entry, ConversationEvents& events) {
+    const auto change = cache_.drop(entry);
+    if (change) apply(*change, events);
+    return change.has_value();
+}
+
+void ParkedConversations::clear(ConversationEvents& events) {
+    apply(cache_.clear(), events);
+}
+
+}  // namespace strata
