@@ -59,8 +59,17 @@ struct SamplingFields {
 // How much the model shall think before it answers; unset leaves it to the template.
 enum class ThinkingLevel : std::uint8_t { unset, off, on, minimal, low, medium, high, xhigh };
 
+// A prompt that no template shapes: text, or the tokens themselves.
+struct RawPrompt {
+    std::string text;
+    std::vector<std::int64_t> ids;  // when they are given they count; not yet checked
+    bool add_special = true;        // the model file's BOS and EOS rules
+    bool parse_special = true;      // control tokens are recognised in the text
+};
+
 struct ChatRequest {
-    std::string model;  // as the client named it; "" = none
+    std::string model;             // as the client named it; "" = none
+    std::optional<RawPrompt> raw;  // of a text completion; then there are no messages
     std::vector<ChatMessage> messages;
     TemplateList tools;               // as the client described them
     TemplateDict template_variables;  // chat_template_kwargs

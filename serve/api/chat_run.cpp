@@ -19,6 +19,14 @@ std::uint64_t any_seed() {
     return (static_cast<std::uint64_t>(device()) << 32U) | device();
 }
 
+// A raw prompt's answer is text alone: its client reads think markers itself.
+StreamDecoder decoder_for(const TextModel& text, const PreparedChat& prepared) {
+    if (!prepared.request.raw) return text.decoder(prepared.prompt, prepared.request.stop);
+    StreamDecoderOptions options;
+    options.stop = prepared.request.stop;
+    return StreamDecoder(std::move(options));
+}
+
 }  // namespace
 
 double steady_seconds() {
@@ -89,7 +97,7 @@ void ChatRun::on_prepared(ApiResult<PreparedChat> prepared) {
     record_.prompt_tokens = prepared->prompt_tokens;
     if (settings.log_prompts) record_.prompt_text = places_.text.decode(prepared->command.ids);
     top_logprobs_ = static_cast<std::size_t>(prepared->request.top_logprobs);
-    decoder_.emplace(places_.text.decoder(prepared->prompt, prepared->request.stop));
+    decoder_.emplace(decoder_for(places_.text, *prepared));
     writer_ = dialect_.make_writer(prepared->request, settings, facts_, sink_);
     phase_ = Phase::waiting;
     const RequestId id = places_.engine.submit(std::move(prepared->command), shared_from_this());

@@ -62,4 +62,23 @@ std::string summary_line(const FinishedRequest& request) {
     return line;
 }
 
+void write_fields(JsonWriter& json, const FinishedRequest& request) {
+    json.field("request_id", request.request_id).field("finish", word(request.finish));
+    json.field("prompt_tokens", request.prompt_tokens);
+    json.field("output_tokens", request.output_tokens);
+    if (request.done) {
+        json.field("reused", request.done->reused).field("read", request.done->prompt_read);
+        json.field("prompt_ms", request.done->prompt_ms);
+        json.field("decode_ms", request.done->decode_ms);
+        if (request.done->cache_fields) {
+            json.field("switched", request.done->cache_fields->switched);
+            json.field("restored", request.done->cache_fields->restored);
+        }
+    }
+    if (request.queue_ms) json.field("queue_ms", *request.queue_ms);
+    if (request.ttft_ms) json.field("ttft_ms", *request.ttft_ms);
+    json.field("duration_ms", request.duration_ms);
+    if (!request.failure.empty()) json.field("failure", request.failure);
+}
+
 }  // namespace strata::serve

@@ -8,6 +8,7 @@
 
 #include "protocol/done_line.hpp"
 #include "serve/api/chat_reply.hpp"
+#include "serve/api/json_writer.hpp"
 
 namespace strata::serve {
 
@@ -28,5 +29,8 @@ struct FinishedRequest {
 
 // One line for the log: prompt = reused + read tokens, output, TTFT, speed, switch or hit, finish.
 std::string summary_line(const FinishedRequest& request);
+// The same as keys of the open object: request_id, finish, prompt_tokens, reused ...; what is not
+// known is left out.
+void write_fields(JsonWriter& json, const FinishedRequest& request);
 
 }  // namespace strata::serve

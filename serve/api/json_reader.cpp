@@ -11,6 +11,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "serve/api/chat_request.hpp"
+#include "serve/api/json_scan.hpp"
 
 namespace strata::serve {
 
@@ -19,6 +20,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t kShownBytesMax = 64;  // of a client's value in an error message
+constexpr std::string_view kTooManyValues = "the body holds too many values for its size";
 // A body may cost its own size and this much more while it is parsed: `[1,1,1...` would else take
 // ten times its size.
 constexpr std::size_t kParseOverheadBytesMax = 32U << 20U;
@@ -90,6 +92,22 @@ std::optional<std::int64_t> whole(const json::value& value) {
     const double number = value.get_double();
     if (std::trunc(number) != number || std::abs(number) > kExactMax) return std::nullopt;
     return static_cast<std::int64_t>(number);
+}
+
+std::string body_fault_text(const JsonFault& fault) {
+    switch (fault.kind) {
+        case JsonFaultKind::not_utf8:
+            return "the body is not valid UTF-8 at byte " + std::to_string(fault.byte);
+        case JsonFaultKind::syntax:
+            return "the body is no valid JSON: " + fault.text;
+        case JsonFaultKind::too_deep:
+            return "the body nests deeper than " + std::to_string(kJsonDepthMax) + " levels";
+        case JsonFaultKind::repeated_key:
+            return fault.text;
+        case JsonFaultKind::too_many_keys:
+            return std::string(kTooManyValues);
+    }
+    return fault.text;
 }
 
 }  // namespace
@@ -239,6 +257,11 @@ const json::object* FieldReader::object(std::string_view name) {
 ApiResult<JsonBody> JsonBody::parse(std::string_view body) {
     ApiError error;
     error.code = "invalid_json";
+    if (const std::optional<JsonFault> fault = find_json_fault(body, kJsonDepthMax)) {
+        error.param = fault->path;
+        error.message = body_fault_text(*fault);
+        return Failure{std::move(error)};
+    }
     json::error_code code;
     try {
         json::value value = json::parse(
@@ -247,14 +270,9 @@ ApiResult<JsonBody> JsonBody::parse(std::string_view body) {
             strict_options(kJsonDepthMax));
         if (!code && value.is_object()) return JsonBody(std::move(value));
         if (!code) error.message = "the body is " + shown(value) + "; wanted: a JSON object";
+        if (code) error.message = "the body is no valid JSON: " + code.message();
     } catch (const std::bad_alloc&) {
-        error.message = "the body holds too many values for its size";
-        return Failure{std::move(error)};
-    }
-    if (code == json::error::too_deep) {
-        error.message = "the body nests deeper than " + std::to_string(kJsonDepthMax) + " levels";
-    } else if (code) {
-        error.message = "the body is no valid JSON: " + code.message();
+        error.message = std::string(kTooManyValues);
     }
     return Failure{std::move(error)};
 }

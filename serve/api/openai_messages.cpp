@@ -202,10 +202,13 @@ TemplateValue to_template_value(const json::value& value) {
 std::vector<ChatMessage> read_openai_messages(FieldReader& request) {
     std::vector<ChatMessage> messages;
     const json::array* const list = request.array("messages", kMessagesMax);
-    if (list == nullptr || list->empty()) {
-        request.missing("messages", "a list of at least one message");
-        return messages;
+    if (list == nullptr) request.missing("messages", "a list of at least one message");
+    if (list != nullptr && list->empty()) {
+        request.fault().set("messages",
+                            "messages is an empty list; allowed: a list of at least one message",
+                            "invalid_value");
     }
+    if (list == nullptr) return messages;
     messages.reserve(list->size());
     for (std::size_t i = 0; i < list->size() && !request.fault().any(); ++i) {
         messages.push_back(read_message((*list)[i], indexed("messages", i), request.fault()));

@@ -5,16 +5,11 @@
 #include <utility>
 
 #include "serve/api/json_writer.hpp"
+#include "serve/api/openai_parts.hpp"
 
 namespace strata::serve {
 
 namespace {
-
-constexpr int kLogprobDecimals = 6;
-
-std::string_view finish_reason(AnswerFinish finish) {
-    return finish == AnswerFinish::length ? "length" : "stop";
-}
 
 void write_token(JsonWriter& json, const TokenProbability& token) {
     json.field("token", token.bytes);
@@ -40,48 +35,6 @@ void write_logprobs(JsonWriter& json, const std::vector<TokenProbability>& token
     json.end_array().key("refusal").null().end_object();
 }
 
-void write_usage(JsonWriter& json, const Usage& usage) {
-    json.key("usage").begin_object();
-    json.field("prompt_tokens", usage.prompt_tokens);
-    json.field("completion_tokens", usage.completion_tokens);
-    json.field("total_tokens", usage.prompt_tokens + usage.completion_tokens);
-    json.key("prompt_tokens_details").begin_object();
-    json.field("cached_tokens", usage.cached_tokens).end_object();
-    json.key("completion_tokens_details").begin_object();
-    json.field("reasoning_tokens", usage.reasoning_tokens).end_object();
-    json.end_object();
-}
-
-double rate(std::int64_t tokens, double ms) {
-    return ms > 0 ? static_cast<double>(tokens) * 1000.0 / ms : 0.0;
-}
-
-double each(std::int64_t tokens, double ms) {
-    return tokens > 0 ? ms / static_cast<double>(tokens) : 0.0;
-}
-
-// The names that llama.cpp's benchmark tools read.
-void write_timings(JsonWriter& json, const Timings& timings) {
-    json.key("timings").begin_object();
-    json.field("cache_n", timings.reused_tokens);
-    json.field("prompt_n", timings.read_tokens);
-    json.field("prompt_ms", timings.read_ms);
-    json.field("prompt_per_token_ms", each(timings.read_tokens, timings.read_ms));
-    json.field("prompt_per_second", rate(timings.read_tokens, timings.read_ms));
-    json.field("predicted_n", timings.written_tokens);
-    json.field("predicted_ms", timings.write_ms);
-    json.field("predicted_per_token_ms", each(timings.written_tokens, timings.write_ms));
-    json.field("predicted_per_second", rate(timings.written_tokens, timings.write_ms));
-    json.end_object();
-}
-
-void write_head(JsonWriter& json, const OpenAiIdentity& identity, std::string_view object) {
-    json.field("id", identity.id);
-    json.field("object", object);
-    json.field("created", identity.created);
-    json.field("model", identity.model);
-}
-
 class StreamWriter final : public ReplyWriter {
   public:
     StreamWriter(const ChatRequest& request, OpenAiIdentity identity,
@@ -95,14 +48,14 @@ class StreamWriter final : public ReplyWriter {
         sink_->begin_events();
         JsonWriter json = open_chunk();
         json.field("role", "assistant").field("content", "");
-        send(close_delta(std::move(json), nullptr));
+        send_event(*sink_, close_delta(std::move(json), nullptr));
     }
 
     void delta(const ReplyDelta& delta) override {
         JsonWriter json = open_chunk();
         if (!delta.reasoning.empty()) json.field("reasoning_content", delta.reasoning);
         if (!delta.answer.empty()) json.field("content", delta.answer);
-        send(close_delta(std::move(json), &delta));
+        send_event(*sink_, close_delta(std::move(json), &delta));
     }
 
     void end(const ReplyEnd& end) override {
@@ -113,7 +66,7 @@ class StreamWriter final : public ReplyWriter {
         json.end_object().end_array();
         write_timings(json, end.timings);
         json.end_object();
-        send(json.take());
+        send_event(*sink_, json.take());
         if (include_usage_) {
             JsonWriter last;
             last.begin_object();
@@ -122,14 +75,14 @@ class StreamWriter final : public ReplyWriter {
             write_usage(last, end.usage);
             write_timings(last, end.timings);
             last.end_object();
-            send(last.take());
+            send_event(*sink_, last.take());
         }
-        send("[DONE]");
+        send_event(*sink_, "[DONE]");
         sink_->end_events();
     }
 
     void fail(const ApiError& error) override {
-        send(openai_error_body(error));
+        send_event(*sink_, openai_error_body(error));
         sink_->end_events();
     }
 
@@ -159,13 +112,6 @@ class StreamWriter final : public ReplyWriter {
         json.key("finish_reason").null();
         json.end_object().end_array().end_object();
         return json.take();
-    }
-
-    void send(std::string_view text) {
-        std::string frame = "data: ";
-        frame += text;
-        frame += "\n\n";
-        sink_->events(frame);
     }
 
     OpenAiIdentity identity_;

@@ -9,9 +9,12 @@ namespace strata::serve {
 
 namespace {
 
-// What a template may write: as much as fits the context, and several times what the client sent,
-// so that a prompt which is merely too long is counted and refused with its number of tokens.
-constexpr std::size_t kOutputBytesPerToken = 4;
+// What a template may write. Each bound is above what a prompt that fits can have, so that one
+// which is merely too long is counted and refused with its number of tokens: a token of plain
+// English is 5 bytes, one of a long word or of spaces up to 16; a template says what the client
+// sent a few times at most.
+constexpr std::size_t kOutputBytesPerToken = 16;
+constexpr std::size_t kOutputBytesMin = 1U << 20U;
 constexpr std::size_t kOutputPerInput = 8;
 
 std::string_view role_word(Role role, bool knows_developer) {
@@ -103,12 +106,67 @@ void add_thinking(TemplateDict& variables, ThinkingLevel level) {
     }
 }
 
+ApiError bad_prompt(std::string param, std::string message) {
+    ApiError error;
+    error.param = std::move(param);
+    error.code = "invalid_value";
+    error.message = std::move(message);
+    return error;
+}
+
+ApiResult<RenderedPrompt> raw_prompt(const RawPrompt& raw, const TextModel& text) {
+    RenderedPrompt prompt;
+    if (raw.ids.empty()) {
+        Result<std::vector<TokenId>> ids = encode_raw(raw, text);
+        if (!ids) return Failure{bad_prompt("prompt", "prompt: " + ids.error().text)};
+        prompt.ids = std::move(*ids);
+    } else {
+        ApiResult<std::vector<TokenId>> ids = checked_ids(raw.ids, "prompt", text);
+        if (!ids) return ids.failure();
+        prompt.ids = std::move(*ids);
+    }
+    if (prompt.ids.empty()) {
+        return Failure{bad_prompt("prompt", "prompt is empty; allowed: at least one token")};
+    }
+    return prompt;
+}
+
+ApiResult<RenderedPrompt> chat_prompt(const ChatRequest& request, const TextModel& text,
+                                      const TemplateLimits& limits) {
+    Result<RenderedPrompt> rendered =
+        text.render_prompt(template_variables(request, knows_developer(text)), limits);
+    if (!rendered) return Failure{template_error(rendered.error())};
+    return std::move(*rendered);
+}
+
 std::int32_t clamped(std::int64_t value) {
     return static_cast<std::int32_t>(std::min<std::int64_t>(
         std::max<std::int64_t>(value, 0), std::numeric_limits<std::int32_t>::max()));
 }
 
 }  // namespace
+
+Result<std::vector<TokenId>> encode_raw(const RawPrompt& raw, const TextModel& text) {
+    return text.encode(raw.text, raw.parse_special ? ParseSpecial::yes : ParseSpecial::no,
+                       raw.add_special ? EdgeTokens::by_file : EdgeTokens::none);
+}
+
+ApiResult<std::vector<TokenId>> checked_ids(const std::vector<std::int64_t>& ids,
+                                            std::string_view path, const TextModel& text) {
+    const auto size = static_cast<std::int64_t>(text.tokenizer().size());
+    std::vector<TokenId> out;
+    out.reserve(ids.size());
+    for (const std::int64_t id : ids) {
+        if (id < 0 || id >= size) {
+            const std::string item = std::string(path) + "[" + std::to_string(out.size()) + "]";
+            return Failure{bad_prompt(item, item + " is " + std::to_string(id) +
+                                                "; allowed: a token id from 0 to " +
+                                                std::to_string(size - 1))};
+        }
+        out.push_back(static_cast<TokenId>(id));
+    }
+    return out;
+}
 
 std::string_view word(ThinkingLevel level) {
     switch (level) {
@@ -178,30 +236,41 @@ protocol::GenCommand gen_command(const ChatRequest& request, const RequestDefaul
     return command;
 }
 
+TemplateLimits template_limits(const ApiSettings& settings, std::size_t body_bytes,
+                               std::int64_t n_ctx) {
+    TemplateLimits limits;
+    limits.output_bytes_max = std::max({static_cast<std::size_t>(n_ctx) * kOutputBytesPerToken,
+                                        kOutputBytesMin, body_bytes * kOutputPerInput});
+    limits.date = settings.template_date;
+    return limits;
+}
+
+bool knows_developer(const TextModel& text) {
+    return text.template_source().find("developer") != std::string::npos;
+}
+
+ApiError template_error(const Refusal& refusal) {
+    ApiError error;
+    error.message = refusal.text;
+    error.param = "messages";
+    error.code = "template_refused";
+    return error;
+}
+
 ApiResult<PreparedChat> prepare_chat(ChatRequest request, const TextModel& text,
                                      const ApiSettings& settings, std::size_t body_bytes,
                                      std::int64_t n_ctx, std::uint64_t any_seed) {
-    TemplateLimits limits;
-    limits.output_bytes_max =
-        static_cast<std::size_t>(n_ctx) * kOutputBytesPerToken + body_bytes * kOutputPerInput;
-    limits.date = settings.template_date;
-    const bool knows_developer = text.template_source().find("developer") != std::string::npos;
-    Result<RenderedPrompt> rendered =
-        text.render_prompt(template_variables(request, knows_developer), limits);
-    if (!rendered) {
-        ApiError error;
-        error.message = rendered.error().text;
-        error.param = "messages";
-        error.code = "template_refused";
-        return Failure{std::move(error)};
-    }
+    ApiResult<RenderedPrompt> rendered =
+        request.raw ? raw_prompt(*request.raw, text)
+                    : chat_prompt(request, text, template_limits(settings, body_bytes, n_ctx));
+    if (!rendered) return rendered.failure();
     PreparedChat prepared;
     prepared.prompt_tokens = static_cast<std::int64_t>(rendered->ids.size());
     if (prepared.prompt_tokens >= n_ctx) {
         ApiError error;
         error.kind = ErrorKind::context_exceeded;
         error.code = "context_length_exceeded";
-        error.param = "messages";
+        error.param = request.raw ? "prompt" : "messages";
         error.n_prompt_tokens = prepared.prompt_tokens;
         error.n_ctx = n_ctx;
         error.message = "the prompt takes " + std::to_string(prepared.prompt_tokens) +

@@ -1,4 +1,5 @@
-// From a checked ChatRequest to the engine's command: template variables, rendered prompt, tokens,
+// From a checked ChatRequest to the engine's command: template variables, rendered prompt (or a raw
+// one as it is), tokens,
 // sampling with the configuration's defaults, max_tokens fitted to the room left. Pure: runs on a
 // worker thread.
 #pragma once
@@ -24,6 +25,17 @@ TemplateDict template_variables(const ChatRequest& request, bool knows_developer
 protocol::GenCommand gen_command(const ChatRequest& request, const RequestDefaults& defaults,
                                  const RenderedPrompt& prompt, std::int64_t room,
                                  std::uint64_t any_seed);
+
+// What a template may cost for a body of this size.
+TemplateLimits template_limits(const ApiSettings& settings, std::size_t body_bytes,
+                               std::int64_t n_ctx);
+bool knows_developer(const TextModel& text);
+ApiError template_error(const Refusal& refusal);
+
+Result<std::vector<TokenId>> encode_raw(const RawPrompt& raw, const TextModel& text);
+// 400 names the first id that the vocabulary does not have, under `path`.
+ApiResult<std::vector<TokenId>> checked_ids(const std::vector<std::int64_t>& ids,
+                                            std::string_view path, const TextModel& text);
 
 struct PreparedChat {
     ChatRequest request;

@@ -3,9 +3,12 @@
 
 #include <utility>
 
-#include <boost/json/serialize.hpp>
+#include <boost/asio/post.hpp>
 
+#include "serve/api/completion_reply.hpp"
+#include "serve/api/completion_request.hpp"
 #include "serve/api/engine_errors.hpp"
+#include "serve/api/json_scan.hpp"
 #include "serve/api/openai_reply.hpp"
 #include "serve/api/openai_request.hpp"
 #include "serve/api/status_json.hpp"
@@ -18,24 +21,62 @@ namespace {
 // Templates and tokenizing: the I/O thread stays free for the streams.
 constexpr std::size_t kWorkerThreads = 2;
 
+OpenAiIdentity identity_of(std::string_view kind, const ApiSettings& settings,
+                           const RequestFacts& facts) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    OpenAiIdentity identity;
+    identity.id = std::string(kind) + facts.request_id;
+    identity.created = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+    identity.model = settings.model_name;
+    return identity;
+}
+
 std::unique_ptr<ReplyWriter> openai_writer(const ChatRequest& request, const ApiSettings& settings,
                                            const RequestFacts& facts,
                                            std::shared_ptr<ReplySink> sink) {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    OpenAiIdentity identity;
-    identity.id = "chatcmpl-" + facts.request_id;
-    identity.created = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-    identity.model = settings.model_name;
-    return make_openai_writer(request, std::move(identity), std::move(sink));
+    return make_openai_writer(request, identity_of("chatcmpl-", settings, facts), std::move(sink));
+}
+
+std::unique_ptr<ReplyWriter> completion_writer(const ChatRequest& request,
+                                               const ApiSettings& settings,
+                                               const RequestFacts& facts,
+                                               std::shared_ptr<ReplySink> sink) {
+    return make_completion_writer(request, identity_of("cmpl-", settings, facts), std::move(sink));
 }
 
 constexpr ChatDialect kOpenAiChat{parse_openai_chat, openai_writer};
+constexpr ChatDialect kOpenAiCompletion{parse_openai_completion, completion_writer};
+
+// A call of the text side that is with a worker.
+class TextExchange final : public Exchange {
+  public:
+    void client_left() override { left_ = true; }
+    std::string keep_alive() override { return {}; }
+    bool left() const { return left_; }
+
+  private:
+    bool left_ = false;
+};
 
 // The machine is read at most this often, however many pages ask.
 constexpr std::chrono::milliseconds kHardwareInterval{900};
 
 double unix_seconds(std::chrono::system_clock::time_point time) {
     return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+protocol::Finish finish_of(AnswerFinish finish) {
+    switch (finish) {
+        case AnswerFinish::stop:
+            return protocol::Finish::stop;
+        case AnswerFinish::length:
+            return protocol::Finish::length;
+        case AnswerFinish::cancel:
+            return protocol::Finish::cancel;
+        case AnswerFinish::error:
+            break;
+    }
+    return protocol::Finish::error;
 }
 
 Reply json_reply(std::string body) {
@@ -75,6 +116,43 @@ std::int64_t Service::context_tokens() {
 
 std::shared_ptr<Exchange> Service::chat_completions(const RequestFacts& facts, std::string body,
                                                     std::shared_ptr<ReplySink> sink) {
+    return start(kOpenAiChat, facts, std::move(body), std::move(sink));
+}
+
+std::shared_ptr<Exchange> Service::completions(const RequestFacts& facts, std::string body,
+                                               std::shared_ptr<ReplySink> sink) {
+    return start(kOpenAiCompletion, facts, std::move(body), std::move(sink));
+}
+
+std::shared_ptr<Exchange> Service::text_call(TextCall call, std::string body,
+                                             std::shared_ptr<ReplySink> sink) {
+    if (const auto refusal =
+            queue_refusal(engine_.view(), places_.preparing, settings_.queue_max)) {
+        sink->refuse(*refusal);
+        return nullptr;
+    }
+    auto exchange = std::make_shared<TextExchange>();
+    ++places_.preparing;
+    const TextPlaces text{text_, settings_, context_tokens()};
+    boost::asio::post(workers_, [this, call, text, exchange, body = std::move(body),
+                                 sink = std::move(sink)]() mutable {
+        ApiResult<Reply> result = call(body, text);
+        boost::asio::post(places_.io, [this, exchange, sink = std::move(sink),
+                                       result = std::move(result)]() mutable {
+            --places_.preparing;
+            if (exchange->left()) return;
+            if (result) {
+                sink->reply(std::move(*result));
+            } else {
+                sink->refuse(result.error());
+            }
+        });
+    });
+    return exchange;
+}
+
+std::shared_ptr<Exchange> Service::start(const ChatDialect& dialect, const RequestFacts& facts,
+                                         std::string body, std::shared_ptr<ReplySink> sink) {
     const std::int64_t n_ctx = context_tokens();
     const EngineView view = engine_.view();
     std::optional<ApiError> refusal = not_ready(view, n_ctx > 0);
@@ -83,7 +161,7 @@ std::shared_ptr<Exchange> Service::chat_completions(const RequestFacts& facts, s
         sink->refuse(*refusal);
         return nullptr;
     }
-    auto run = std::make_shared<ChatRun>(places_, kOpenAiChat, facts, n_ctx, std::move(sink));
+    auto run = std::make_shared<ChatRun>(places_, dialect, facts, n_ctx, std::move(sink));
     run->start(std::move(body));
     return run;
 }
@@ -94,8 +172,9 @@ Reply Service::models() {
     return json_reply(R"({"object":"list","data":[)" + model + R"(],"has_more":false})");
 }
 
+// Under any name, as chat serves it; the object has the real one.
 ApiResult<Reply> Service::model(std::string_view id) {
-    if (id == settings_.model_name) {
+    if (!settings_.strict_model || id == settings_.model_name) {
         return json_reply(model_json(engine_.view(), settings_, text_, context_tokens()));
     }
     ApiError error;
@@ -123,7 +202,7 @@ Reply Service::status() {
     const EngineView view = engine_.view();
     boost::json::object status = status_json(view, std::chrono::steady_clock::now());
     status["tok_s"] = tokens_per_second(view);
-    return json_reply(boost::json::serialize(status));
+    return json_reply(json_text(status));
 }
 
 Reply Service::props() {
@@ -153,6 +232,9 @@ void Service::remember(const FinishedRequest& finished) {
     row.ttft_ms = finished.ttft_ms;
     row.done = finished.done;
     row.failure = finished.failure;
+    row.finish = finish_of(finished.finish);
+    row.prompt_tokens = finished.prompt_tokens;
+    row.output_tokens = finished.output_tokens;
     history_.add(std::move(row));
     if (log_) log_(finished);
 }
@@ -170,7 +252,7 @@ Reply Service::metrics() {
     input.hardware = hardware_seen_;
     boost::json::object metrics = metrics_json(input, history_);
     metrics["live"].as_object()["tok_s"] = tokens_per_second(input.engine);
-    return json_reply(boost::json::serialize(metrics));
+    return json_reply(json_text(metrics));
 }
 
 }  // namespace strata::serve

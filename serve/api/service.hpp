@@ -16,6 +16,7 @@
 #include "serve/api/chat_run.hpp"
 #include "serve/api/exchange.hpp"
 #include "serve/api/settings.hpp"
+#include "serve/api/text_calls.hpp"
 #include "serve/monitor/hardware.hpp"
 #include "serve/monitor/request_history.hpp"
 #include "serve/monitor/speed_meter.hpp"
@@ -36,6 +37,10 @@ class Service {
     // nullptr: refused, the sink has been told.
     std::shared_ptr<Exchange> chat_completions(const RequestFacts& facts, std::string body,
                                                std::shared_ptr<ReplySink> sink);
+    std::shared_ptr<Exchange> completions(const RequestFacts& facts, std::string body,
+                                          std::shared_ptr<ReplySink> sink);
+    std::shared_ptr<Exchange> text_call(TextCall call, std::string body,
+                                        std::shared_ptr<ReplySink> sink);
 
     Reply models();
     ApiResult<Reply> model(std::string_view id);
@@ -47,6 +52,8 @@ class Service {
     Reply metrics();
 
   private:
+    std::shared_ptr<Exchange> start(const ChatDialect& dialect, const RequestFacts& facts,
+                                    std::string body, std::shared_ptr<ReplySink> sink);
     std::int64_t context_tokens();
     double tokens_per_second(const EngineView& view) const;
     void remember(const FinishedRequest& finished);

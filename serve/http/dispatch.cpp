@@ -40,6 +40,14 @@ std::shared_ptr<Exchange> dispatch(Service& service, PageFiles* pages, HttpReque
     switch (request.match.route) {
         case Route::chat_completions:
             return service.chat_completions(facts, std::move(request.body), std::move(sink));
+        case Route::completions:
+            return service.completions(facts, std::move(request.body), std::move(sink));
+        case Route::tokenize:
+            return service.text_call(tokenize, std::move(request.body), std::move(sink));
+        case Route::detokenize:
+            return service.text_call(detokenize, std::move(request.body), std::move(sink));
+        case Route::apply_template:
+            return service.text_call(apply_template, std::move(request.body), std::move(sink));
         case Route::page:
             sink->reply(page_reply(pages, request));
             break;

@@ -20,6 +20,11 @@ struct Row {
 constexpr std::array kRows = std::to_array<Row>({
     {"/v1/chat/completions", Verbs::post, Route::chat_completions},
     {"/chat/completions", Verbs::post, Route::chat_completions},
+    {"/v1/completions", Verbs::post, Route::completions},
+    {"/completions", Verbs::post, Route::completions},
+    {"/tokenize", Verbs::post, Route::tokenize},
+    {"/detokenize", Verbs::post, Route::detokenize},
+    {"/apply-template", Verbs::post, Route::apply_template},
     {"/v1/models", Verbs::get, Route::models},
     {"/models", Verbs::get, Route::models},
     {"/v1/models/", Verbs::get, Route::model},

@@ -12,6 +12,10 @@ namespace strata::serve {
 enum class Route : std::uint8_t {
     page,  // a file of the web page; also `/`
     chat_completions,
+    completions,
+    tokenize,
+    detokenize,
+    apply_template,
     models,
     model,  // /v1/models/{id}
     health,

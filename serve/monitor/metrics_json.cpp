@@ -91,14 +91,16 @@ json::object row_json(const HistoryRow& row) {
     out["duration_s"] = row.duration_s;
     out["queue_ms"] = row.queue_ms;
     out["ttft_ms"] = or_null(row.ttft_ms);
+    // What the client saw and the log says; a met stop string ends the engine's work by a cancel.
+    const std::string_view finish = protocol::word(row.finish);
+    out["finish"] = json::string_view(finish.data(), finish.size());
     if (!row.done) {
-        out["finish"] = "error";
         out["failure"] = row.failure;
+        out["prompt_tokens"] = row.prompt_tokens;
+        out["output_tokens"] = row.output_tokens;
         return out;
     }
     const protocol::DoneLine& done = *row.done;
-    const std::string_view finish = protocol::word(done.finish);
-    out["finish"] = json::string_view(finish.data(), finish.size());
     out["prompt_tokens"] = done.prompt_tokens;
     out["prompt_read"] = done.prompt_read;
     out["reused"] = done.reused;

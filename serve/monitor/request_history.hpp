@@ -23,6 +23,9 @@ struct HistoryRow {
     std::optional<double> ttft_ms;           // arrival to the first token; none = no token came
     std::optional<protocol::DoneLine> done;  // none = the engine never said DONE
     std::string failure;                     // why not, in words
+    protocol::Finish finish = protocol::Finish::error;  // how it ended for the client
+    std::int64_t prompt_tokens = 0;                     // these two count when there is no DONE
+    std::int64_t output_tokens = 0;
 };
 
 struct HistoryTotals {

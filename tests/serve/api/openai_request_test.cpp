@@ -166,6 +166,15 @@ TEST_CASE("what is no JSON object is refused in words") {
     }
 }
 
+TEST_CASE("a key given twice and bytes that are no UTF-8 are named") {
+    const ApiError twice = bad(R"({"messages":[{"role":"user","role":"system","content":"x"}]})");
+    CHECK(twice.code == "invalid_json");
+    CHECK(twice.param == "messages[0].role");
+    CHECK(twice.message == R"(the key "role" is given twice in one object)");
+    CHECK(bad("{\"a\":\"\xff\"}").message == "the body is not valid UTF-8 at byte 6");
+    CHECK(bad("{\"a\":x}").message == "the body is no valid JSON: syntax error at byte 5");
+}
+
 TEST_CASE("nesting is refused one level over the limit") {
     // The field itself is inside the object: one level.
     good(with(R"("x":)" + nested(kJsonDepthMax - 2)));
@@ -230,6 +239,8 @@ TEST_CASE("bad messages are refused with their path") {
     }
     CHECK(bad("{}").param == "messages");
     CHECK(bad(R"({"messages":[]})").param == "messages");
+    CHECK(bad(R"({"messages":[]})").message ==
+          "messages is an empty list; allowed: a list of at least one message");
     CHECK(bad(R"({"messages":"hi"})").code == "invalid_type");
 }
 

@@ -152,6 +152,8 @@ TEST_CASE("The metrics have the keys of the page with null for the unknown") {
     auto good = row_with(48, 40, 6);
     good.done->cache_fields = protocol::CacheFields{true, false, 0, 0, 0};
     good.done->source = protocol::PromptSource::turn;
+    good.done->finish = protocol::Finish::cancel;  // the engine was told to stop
+    good.finish = protocol::Finish::stop;          // at a stop string
     history.add(good);
     auto old_engine = row_with(5, 0, 1);
     history.add(old_engine);
@@ -170,6 +172,7 @@ TEST_CASE("The metrics have the keys of the page with null for the unknown") {
     const auto& rows = out.at("requests").as_array();
     REQUIRE(rows.size() == 3);
     CHECK(rows[0].at("finish").as_string() == "error");
+    CHECK(rows[2].at("finish").as_string() == "stop");
     CHECK(rows[1].at("switched").is_null());
     CHECK(rows[1].at("source").is_null());
     CHECK(rows[1].at("ttft_ms").is_null());
