@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "strata/core/closest.hpp"
+#include "strata/core/wrapped_text.hpp"
 
 namespace strata {
 
@@ -24,8 +25,6 @@ constexpr std::int64_t kPidMax = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMemoryMibMax = 1 << 24;     // 16 TiB: beyond any machine
 constexpr std::int64_t kParkedMax = 4096;           // each is looked at in every plan
 constexpr std::int64_t kPressureMsMax = 3'600'000;  // an hour: less often is never
-constexpr std::size_t kColumns = 80;
-constexpr std::size_t kHelpIndent = 6;
 constexpr std::string_view kVersion = STRATA_VERSION;
 
 OptionRow integer(std::string_view name, std::string_view argument, OptionGroup group,
@@ -218,23 +217,6 @@ Failure<Refusal> unknown(std::string_view name) {
 Failure<Refusal> not_allowed(std::string_view name, std::string_view value, const OptionRow& row) {
     return refuse(std::string(name) + " is \"" + std::string(value) +
                   "\", allowed: " + row.allowed);
-}
-
-// Words of `text` in lines of at most kColumns, each indented.
-std::string wrapped(std::string_view text) {
-    std::string out;
-    std::string line(kHelpIndent, ' ');
-    while (!text.empty()) {
-        const std::size_t space = std::min(text.find(' '), text.size());
-        if (line.size() > kHelpIndent && line.size() + 1 + space > kColumns) {
-            out += line + "\n";
-            line.assign(kHelpIndent, ' ');
-        }
-        if (line.size() > kHelpIndent) line += ' ';
-        line += text.substr(0, space);
-        text.remove_prefix(std::min(space + 1, text.size()));
-    }
-    return out + line + "\n";
 }
 
 std::string_view title(OptionGroup group) {

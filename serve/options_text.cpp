@@ -5,12 +5,10 @@
 #include <string>
 
 #include "serve/options.hpp"
+#include "strata/core/wrapped_text.hpp"
 
 namespace strata::serve {
 namespace {
-
-constexpr std::size_t kColumnsMax = 80;
-constexpr std::size_t kIndentColumns = 6;
 
 struct GroupTitle {
     OptionGroup group;
@@ -24,25 +22,6 @@ constexpr std::array<GroupTitle, 6> kGroups{{
     {OptionGroup::sampling, "Sampling (what a request gets when it does not say)"},
     {OptionGroup::logging, "Logging"},
 }};
-
-// Words of `text` in lines of at most kColumnsMax columns, each indented.
-std::string wrapped(const std::string& text) {
-    std::string out;
-    std::string line(kIndentColumns, ' ');
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t end = std::min(text.find(' ', at), text.size());
-        const std::string word = text.substr(at, end - at);
-        const bool first = line.size() == kIndentColumns;
-        if (!first && line.size() + 1 + word.size() > kColumnsMax) {
-            out += line + "\n";
-            line = std::string(kIndentColumns, ' ') + word;
-        } else {
-            line += (first ? "" : " ") + word;
-        }
-        at = end + 1;
-    }
-    return out + line + "\n";
-}
 
 std::string lower(std::string_view text) {
     std::string out(text);

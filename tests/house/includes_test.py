@@ -6,7 +6,8 @@ import sys
 
 import tree
 
-EVERYWHERE = ("strata/core/result.hpp", "strata/core/checked.hpp", "strata/core/closest.hpp")
+EVERYWHERE = ("strata/core/result.hpp", "strata/core/checked.hpp", "strata/core/closest.hpp",
+              "strata/core/wrapped_text.hpp")
 OS_HEADERS = re.compile(r"^(sys/|linux/|netinet/|arpa/|unistd\.h|fcntl\.h|signal\.h|poll\.h|pthread\.h|sched\.h"
                         r"|dlfcn\.h|malloc\.h|spawn\.h|termios\.h|pwd\.h|dirent\.h|netdb\.h)")
 FILE_HEADERS = ("fcntl.h", "sys/mman.h", "sys/stat.h", "unistd.h")
