@@ -81,13 +81,24 @@ std::optional<ReceivedLine> CommandInbox::next() {
 
 std::optional<ReceivedLine> CommandInbox::wait_next(std::optional<std::chrono::milliseconds> wait) {
     std::unique_lock lock(mutex_);
-    const auto ready = [this] { return closed_ || !lines_.empty(); };
+    const auto ready = [this] { return closed_ || alarmed_ || !lines_.empty(); };
     if (wait) {
         arrived_.wait_for(lock, *wait, ready);
     } else {
         arrived_.wait(lock, ready);
     }
     return pop();
+}
+
+void CommandInbox::alarm() {
+    const std::lock_guard lock(mutex_);
+    alarmed_ = true;
+    arrived_.notify_all();
+}
+
+bool CommandInbox::take_alarm() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(alarmed_, false);
 }
 
 bool CommandInbox::closed_and_empty() {

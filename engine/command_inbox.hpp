@@ -39,12 +39,16 @@ class CommandInbox {
     bool has_room();
     // Ends the running request and all that wait. Any thread.
     void close();
+    // The machine is short of memory: ends a wait for the next line. Any thread.
+    void alarm();
 
     // Main loop. The next line; none at once when nothing is there, or after `wait` (absent: for
-    // ever), or when the inbox is closed and empty.
+    // ever), or when the inbox is closed and empty; a wait also at an alarm.
     std::optional<ReceivedLine> next();
     std::optional<ReceivedLine> wait_next(std::optional<std::chrono::milliseconds> wait);
     bool closed_and_empty();
+    // True once after alarm().
+    bool take_alarm();
 
   private:
     void take_line(const protocol::RawLine& line);
@@ -57,6 +61,7 @@ class CommandInbox {
     std::deque<ReceivedLine> lines_;
     std::size_t waiting_ids_ = 0;  // token ids in lines_: nearly all of their memory
     bool closed_ = false;
+    bool alarmed_ = false;
 };
 
 }  // namespace strata

@@ -86,7 +86,7 @@ class OneConversationEngine : public Engine {
         return parked_->drop(entry, events);
     }
     void clear(ConversationEvents& events) override { parked_->clear(events); }
-    void trim(ConversationEvents& events) override;
+    void check_memory(PressureWhere where, ConversationEvents& events) override;
     const EngineLimits& limits() const override { return limits_; }
     Runner& runner() override { return *runner_; }
 
@@ -512,8 +512,8 @@ void OneConversationEngine::idle_step(ConversationEvents& events) {
     if (due && now >= *due) parked_->check(PressureWhere::idle, std::nullopt, false, events);
 }
 
-void OneConversationEngine::trim(ConversationEvents& events) {
-    parked_->check(PressureWhere::command, std::nullopt, answering_, events);
+void OneConversationEngine::check_memory(PressureWhere where, ConversationEvents& events) {
+    parked_->check(where, std::nullopt, answering_, events);
 }
 
 }  // namespace

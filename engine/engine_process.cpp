@@ -166,7 +166,13 @@ ExitStatus run_engine_process(const EngineOptions& options, const ProcessPipes& 
     calls.ended = [&](InputEnd) { inbox.close(); };
     calls.grace = [&](InputEnd end) { return grace_of(end, stage); };
     calls.overdue = [&] { ::_exit(static_cast<int>(status.load())); };
-    const InputPump pump(pipes.input, pipes.signals, options.parent_pid, std::move(calls));
+    calls.alarmed = [&] { inbox.alarm(); };
+    std::optional<PressureTrigger> trigger;
+    if (cache_settings_of(options).cache.enabled() && options.conv_pressure_ms > 0) {
+        trigger.emplace();
+    }
+    const InputPump pump(pipes.input, pipes.signals, options.parent_pid, std::move(calls),
+                         trigger ? trigger->descriptor() : -1);
     const auto leave = [&](const LoadFailure& failure) {
         status = failure.status;
         stage = Stage::serving;

@@ -46,6 +46,8 @@ bool LineLoop::run() {
         auto line = inbox_.wait_next(engine_.idle_wait());
         if (line) {
             answer(*std::move(line));
+        } else if (inbox_.take_alarm()) {
+            engine_.check_memory(PressureWhere::idle, *this);
         } else {
             engine_.idle_step(*this);
         }
@@ -147,7 +149,8 @@ void LineLoop::list_conversations() {
 }
 
 void LineLoop::answer_trim() {
-    if (engine_.conversations().enabled()) return engine_.trim(*this);
+    if (engine_.conversations().enabled())
+        return engine_.check_memory(PressureWhere::command, *this);
     // Nothing is held and nothing is looked at: an answer all the same.
     PressureReport nothing;
     nothing.where = PressureWhere::command;

@@ -29,10 +29,12 @@ bool parent_is(std::int64_t pid) {
     return pid == 0 || ::getppid() == static_cast<pid_t>(pid);
 }
 
-InputPump::InputPump(int input, int signals, std::int64_t parent_pid, InputPumpCalls calls)
+InputPump::InputPump(int input, int signals, std::int64_t parent_pid, InputPumpCalls calls,
+                     int trigger)
     : input_(input),
       signals_(signals),
       parent_pid_(parent_pid),
+      trigger_(trigger),
       calls_(std::move(calls)),
       leaving_(::eventfd(0, EFD_CLOEXEC)) {
     STRATA_INVARIANT(leaving_ >= 0);
@@ -54,9 +56,11 @@ InputEnd InputPump::pump() {
     std::vector<char> bytes(kReadBytes);
     while (true) {
         const bool room = calls_.has_room();
-        std::array<pollfd, 3> watched{{{input_, static_cast<short>(room ? POLLIN : 0), 0},
+        // A negative descriptor is passed over.
+        std::array<pollfd, 4> watched{{{input_, static_cast<short>(room ? POLLIN : 0), 0},
                                        {signals_, POLLIN, 0},
-                                       {leaving_, POLLIN, 0}}};
+                                       {leaving_, POLLIN, 0},
+                                       {trigger_, POLLPRI, 0}}};
         const int wait_ms = !room ? kNoRoomLookMs : parent_pid_ != 0 ? kParentLookMs : kForever;
         if (::poll(watched.data(), watched.size(), wait_ms) < 0 && errno != EINTR) {
             return InputEnd::closed;
@@ -64,6 +68,11 @@ InputEnd InputPump::pump() {
         if ((watched[2].revents & POLLIN) != 0) return InputEnd::told;
         if ((watched[1].revents & POLLIN) != 0) return InputEnd::signalled;
         if (!parent_is(parent_pid_)) return InputEnd::parent_gone;
+        if ((watched[3].revents & (POLLERR | POLLNVAL)) != 0) {
+            trigger_ = -1;  // the kernel took it away: time alone tells from here on
+        } else if ((watched[3].revents & POLLPRI) != 0) {
+            calls_.alarmed();
+        }
         if ((watched[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) == 0) continue;
         if (!room)
             return InputEnd::closed;  // hung up; what was not taken asks for nothing any more

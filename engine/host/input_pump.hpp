@@ -30,12 +30,15 @@ struct InputPumpCalls {
     // may change.
     std::function<std::chrono::milliseconds(InputEnd)> grace;
     std::function<void()> overdue;
+    std::function<void()> alarmed;  // the trigger fired
 };
 
 class InputPump {
   public:
-    // Borrows the descriptors. parent_pid 0: the parent is not watched.
-    InputPump(int input, int signals, std::int64_t parent_pid, InputPumpCalls calls);
+    // Borrows the descriptors. parent_pid 0: the parent is not watched. `trigger`: a descriptor
+    // that has POLLPRI when memory is short (PressureTrigger); -1: none.
+    InputPump(int input, int signals, std::int64_t parent_pid, InputPumpCalls calls,
+              int trigger = -1);
     ~InputPump();  // the process is leaving in time
     InputPump(const InputPump&) = delete;
     InputPump& operator=(const InputPump&) = delete;
@@ -48,6 +51,7 @@ class InputPump {
     int input_;
     int signals_;
     std::int64_t parent_pid_;
+    int trigger_;
     InputPumpCalls calls_;
     int leaving_;  // eventfd: the destructor is waiting
     std::thread thread_;

@@ -183,8 +183,8 @@ class Engine {
     virtual bool unpin(EntryId entry, ConversationEvents& events) = 0;
     virtual bool drop(EntryId entry, ConversationEvents& events) = 0;
     virtual void clear(ConversationEvents& events) = 0;
-    // One pressure check now; it is told also when nothing was below the floor.
-    virtual void trim(ConversationEvents& events) = 0;
+    // One pressure check now. Of a command it is told also when nothing was below the floor.
+    virtual void check_memory(PressureWhere where, ConversationEvents& events) = 0;
 
     virtual const EngineLimits& limits() const = 0;
     virtual Runner& runner() = 0;

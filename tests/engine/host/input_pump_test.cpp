@@ -8,7 +8,9 @@
 #include <string>
 
 #include <catch2/catch.hpp>
+#include <netinet/in.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace strata {
@@ -42,6 +44,11 @@ class Heard {
             const std::lock_guard lock(mutex_);
             return grace_;
         };
+        calls.alarmed = [this] {
+            const std::lock_guard lock(mutex_);
+            ++alarms_;
+            changed_.notify_all();
+        };
         calls.overdue = [this] {
             const std::lock_guard lock(mutex_);
             overdue_ = true;
@@ -66,6 +73,7 @@ class Heard {
     std::optional<InputEnd> end() const { return end_; }
     bool overdue() const { return overdue_; }
     int ends() const { return ends_; }
+    int alarms() const { return alarms_; }
 
   private:
     std::mutex mutex_;
@@ -74,6 +82,7 @@ class Heard {
     std::optional<InputEnd> end_;
     Ms grace_{0};
     int ends_ = 0;
+    int alarms_ = 0;
     bool overdue_ = false;
     bool room_ = true;
 };
@@ -103,6 +112,33 @@ struct Pipes {
     int signals = -1;
 };
 
+// A descriptor that has POLLPRI when it is told to: urgent data on a connection to oneself.
+struct Trigger {
+    Trigger() {
+        const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        sockaddr_in here{};
+        here.sin_family = AF_INET;
+        here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof here;
+        auto* address = reinterpret_cast<sockaddr*>(&here);
+        REQUIRE(::bind(listener, address, size) == 0);
+        REQUIRE(::listen(listener, 1) == 0);
+        REQUIRE(::getsockname(listener, address, &size) == 0);
+        writer = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        REQUIRE(::connect(writer, address, size) == 0);
+        reader = ::accept(listener, nullptr, nullptr);
+        REQUIRE(reader >= 0);
+        ::close(listener);
+    }
+    ~Trigger() {
+        ::close(writer);
+        ::close(reader);
+    }
+    void fire() const { REQUIRE(::send(writer, "!", 1, MSG_OOB) == 1); }
+    int writer = -1;
+    int reader = -1;
+};
+
 auto ended_by(InputEnd end) {
     return [end](const Heard& heard) { return heard.end() == end; };
 }
@@ -119,6 +155,20 @@ TEST_CASE("bytes are handed on as they come and the end of input ends the pump")
     pipes.hang_up();
     CHECK(heard.await(ended_by(InputEnd::closed)));
     CHECK(heard.text() == "one two");
+}
+
+TEST_CASE("a trigger that fires is told and input goes on") {
+    Pipes pipes;
+    const Trigger trigger;
+    Heard heard;
+    const InputPump pump(pipes.input[0], pipes.signals, 0, heard.calls(), trigger.reader);
+    pipes.write("one ");
+    CHECK(heard.await([](const Heard& h) { return h.text() == "one "; }));
+    CHECK(heard.alarms() == 0);
+    trigger.fire();
+    CHECK(heard.await([](const Heard& h) { return h.alarms() > 0; }));
+    pipes.write("two");
+    CHECK(heard.await([](const Heard& h) { return h.text() == "one two"; }));
 }
 
 TEST_CASE("a signal and a told end end the pump") {

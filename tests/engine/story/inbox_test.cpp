@@ -104,6 +104,20 @@ TEST_CASE("waiting ends when a line comes or the time is over or the inbox close
     reader.join();
 }
 
+TEST_CASE("an alarm ends a wait once and takes no line with it") {
+    Box box;
+    std::thread reader([&] {
+        std::this_thread::sleep_for(milliseconds(20));
+        box.inbox.alarm();
+    });
+    CHECK_FALSE(box.inbox.wait_next(std::nullopt));
+    reader.join();
+    CHECK(box.inbox.take_alarm());
+    CHECK_FALSE(box.inbox.take_alarm());
+    box.take("PING 1\n");
+    CHECK(as<protocol::PingCommand>(box.inbox.wait_next(std::nullopt)));
+}
+
 TEST_CASE("a flood of lines is held back") {
     Box box;
     std::size_t taken = 0;
