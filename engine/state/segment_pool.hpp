@@ -26,9 +26,9 @@ class SegmentPool {
     SegmentPool(const SegmentPool&) = delete;
     SegmentPool& operator=(const SegmentPool&) = delete;
 
-    // A piece of `bytes` for `owner`, zeroed or with the bytes of a freed piece. `alike` is how
-    // many pieces of this size the owner is about to take, this one included: a new segment is made
-    // as large as they need. Preconditions: 1 <= bytes <= kSegmentBytesMax; alike >= 1.
+    // A piece of `bytes` for `owner`, with whatever is in it. `alike` is how many pieces of this
+    // size the owner is about to take, this one included: a new segment is made as large as they
+    // need. Preconditions: 1 <= bytes <= kSegmentBytesMax; alike >= 1.
     Result<std::span<std::byte>> take(std::uint64_t owner, std::size_t bytes, std::size_t alike);
     // Precondition: it was taken here.
     void give_back(std::span<std::byte> piece) noexcept;

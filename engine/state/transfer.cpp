@@ -62,10 +62,10 @@ struct Shared {
 
     void run(const std::function<void()>& step) noexcept {
         while (!failed) {
-            const std::size_t index = next++;
-            if (index >= count) return;
             try {
                 if (step) step();
+                const std::size_t index = next++;
+                if (index >= count) return;
                 work(index);
             } catch (...) {
                 const std::lock_guard lock(mutex);

@@ -18,13 +18,12 @@ inline constexpr std::size_t kHostPageBytes = 4096;
 class HostSegments {
   public:
     virtual ~HostSegments() = default;
-    // `bytes` of zeroed memory on a kHostPageBytes boundary, for pieces of `piece_bytes` that come
-    // and go singly (so large pages of the OS suit it only if a piece consists of whole ones).
-    // Preconditions: both are multiples of kHostPageBytes; bytes <= kSegmentBytesMax.
-    virtual Result<std::byte*> map(std::size_t bytes, std::size_t piece_bytes) = 0;
+    // `bytes` of memory on a kHostPageBytes boundary, all of which are about to be written.
+    // Precondition: bytes is a multiple of kHostPageBytes and at most kSegmentBytesMax.
+    virtual Result<std::byte*> map(std::size_t bytes) = 0;
     // Gives the whole segment back. `at` and `bytes` as they were mapped.
     virtual void unmap(std::byte* at, std::size_t bytes) noexcept = 0;
-    // Gives back the memory of a part and leaves it mapped: it reads as zeros then.
+    // Gives back the memory of a part and leaves it mapped: it may be written again.
     virtual void discard(std::byte* at, std::size_t bytes) noexcept = 0;
 };
 

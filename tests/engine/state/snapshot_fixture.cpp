@@ -15,9 +15,8 @@ CountedSegments::~CountedSegments() {
     for (const auto& [at, bytes] : sizes_) std::free(at);
 }
 
-Result<std::byte*> CountedSegments::map(std::size_t bytes, std::size_t piece_bytes) {
+Result<std::byte*> CountedSegments::map(std::size_t bytes) {
     CHECK(bytes % kHostPageBytes == 0);
-    CHECK(bytes % piece_bytes == 0);
     CHECK(bytes <= kSegmentBytesMax);
     if (maps++ == fails_at) return refuse_memory("this segment is to fail");
     largest = std::max(largest, bytes);
