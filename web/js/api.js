@@ -4,17 +4,28 @@ import { frames } from "./event_stream.js";
 
 const KEY = "strata-api-key";
 
+/** What the server answered instead of what was asked for. */
+export class ServerError extends Error {
+  /** @param {string} message @param {number} status */
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** @returns {Record<string, string>} */
 function headers() {
   const key = sessionStorage.getItem(KEY);
   return key ? { authorization: `Bearer ${key}` } : {};
 }
 
+/** @param {Response} response */
 function noteStatus(response) {
   if (response.status === 401) byId("key-form").hidden = false;
 }
 
 export function watchKeyForm() {
-  byId("key-form").addEventListener("submit", (event) => {
+  byId("key-form").addEventListener("submit", (/** @type {Event} */ event) => {
     event.preventDefault();
     sessionStorage.setItem(KEY, byId("key").value);
     byId("key").value = "";
@@ -22,18 +33,23 @@ export function watchKeyForm() {
   });
 }
 
+/** Does this tab use a key? */
+export function hasKey() {
+  return sessionStorage.getItem(KEY) !== null;
+}
+
 /** @param {string} path @returns {Promise<any>} */
 export async function getJson(path) {
   const response = await fetch(path, { headers: headers(), cache: "no-store" });
   noteStatus(response);
-  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  if (!response.ok) throw new ServerError(await errorText(response), response.status);
   return response.json();
 }
 
-/** What an error body says, or its status. @param {Response} response */
+/** What an error body says, or its status. @param {Response} response @returns {Promise<string>} */
 async function errorText(response) {
   try {
-    return (await response.json()).error.message;
+    return String((await response.json()).error.message);
   } catch {
     return `the server answered ${response.status}`;
   }
@@ -49,16 +65,32 @@ export async function* chat(request, signal) {
   const response = await fetch("/v1/chat/completions", {
     method: "POST",
     headers: { ...headers(), "content-type": "application/json" },
-    body: JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } }),
+    body: JSON.stringify({
+      ...request, stream: true, stream_options: { include_usage: true }, return_progress: true,
+    }),
     signal,
+  }).catch((error) => {
+    if (signal.aborted) throw error;
+    throw new ServerError("the server cannot be reached: is strata-serve running?", 0);
   });
   noteStatus(response);
-  if (!response.ok || !response.body) throw new Error(await errorText(response));
-  for await (const data of frames(response.body)) {
-    if (data === "[DONE]") return;
-    const chunk = JSON.parse(data);
-    if (chunk.error) throw new Error(chunk.error.message);
-    yield chunk;
+  if (!response.ok || !response.body) throw new ServerError(await errorText(response), response.status);
+  yield* chunks(response.body, signal);
+}
+
+/** @param {ReadableStream<Uint8Array>} body @param {AbortSignal} signal @returns {AsyncGenerator<any>} */
+async function* chunks(body, signal) {
+  const cut = new ServerError("the connection ended before the answer did: the server is gone, or the network is", 0);
+  try {
+    for await (const data of frames(body)) {
+      if (data === "[DONE]") return;
+      const chunk = JSON.parse(data);
+      if (chunk.error) throw new ServerError(String(chunk.error.message), 200);
+      yield chunk;
+    }
+  } catch (error) {
+    if (signal.aborted || error instanceof ServerError) throw error;
+    throw cut;
   }
-  throw new Error("the connection ended before the answer did");
+  throw cut;
 }

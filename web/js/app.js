@@ -1,19 +1,16 @@
 // Puts the page together.
-import { getJson, watchKeyForm } from "./api.js";
+import { startAbout } from "./about.js";
+import { watchKeyForm } from "./api.js";
 import { startChat } from "./chat.js";
 import { byId } from "./dom.js";
 import { startMonitor } from "./monitor.js";
+import { startTabs, startTheme } from "./tabs.js";
 
-async function showModel() {
-  try {
-    const models = await getJson("/v1/models");
-    byId("model").textContent = models.data[0].id;
-  } catch {
-    setTimeout(showModel, 2000);
-  }
-}
-
+startTabs();
+startTheme();
 watchKeyForm();
 startChat();
+startAbout();
 startMonitor();
-showModel();
+// On a wide screen the list of chats stands open beside the conversation.
+byId("chats-box").open = window.matchMedia("(min-width: 64rem)").matches;

@@ -1,121 +1,304 @@
-// The chat: messages of this tab, one answer at a time, streamed, stoppable, thinking folded.
-import { chat } from "./api.js";
-import { byId, element } from "./dom.js";
-import { number, tokensPerSecond } from "./view_models.js";
+// The chat: one conversation, one answer at a time. Owns what is shown and the order of things; a message's nodes are
+// message_view's, the stream is answer_run's, the kept chats are chat_store's.
+import { modelName } from "./about.js";
+import { AnswerRun } from "./answer_run.js";
+import { ChatList } from "./chat_list.js";
+import { ChatStore, freshId } from "./chat_store.js";
+import { fillModel, waitingModel } from "./chat_words.js";
+import { cutBefore, freshConversation, requestMessages, titleOf } from "./conversation.js";
+import { byId, setText } from "./dom.js";
+import { MessageView } from "./message_view.js";
+import { lookNow, onMetrics } from "./monitor.js";
 
-/** @type {{role: string, content: string, reasoning_content?: string}[]} */
-let messages = [];
-/** @type {AbortController|null} */
-let running = null;
+/** @typedef {import("./types").Conversation} Conversation */
+/** @typedef {import("./types").Message} Message */
+/** @typedef {import("./types").Metrics} Metrics */
 
-function atBottom() {
-  return window.innerHeight + window.scrollY >= document.body.scrollHeight - 40;
+const SHOWN_MAX = 60; // messages; older ones are behind a button
+const BOTTOM_PX = 60; // so near to the end counts as at the end
+const DRAFT = "strata-draft";
+const OPEN = "strata-chat"; // the chat of this tab, for a reload
+
+const store = new ChatStore();
+const list = new ChatList(store, { open: openChat, removed: onRemoved });
+const chat = {
+  conversation: freshConversation(freshId(), Date.now()),
+  views: /** @type {MessageView[]} */ ([]),
+  running: /** @type {AnswerRun|null} */ (null),
+  metrics: /** @type {Metrics|null} */ (null),
+  saving: Promise.resolve(),
+  removed: /** @type {Set<string>} */ (new Set()), // ids that an answer on its way must not bring back
+};
+
+function atEnd() {
+  const page = document.documentElement;
+  return window.innerHeight + window.scrollY >= page.scrollHeight - BOTTOM_PX;
 }
 
-function keepBottom(was) {
-  if (was) window.scrollTo(0, document.body.scrollHeight);
+function toEnd() {
+  window.scrollTo(0, document.documentElement.scrollHeight);
+  byId("to-end").hidden = true;
 }
 
-function addMessage(role) {
-  const text = element("p", { class: "text" });
-  const item = element("li", { class: role }, element("span", { class: "hidden" }, role === "user" ? "You:" : "Strata:"), text);
-  byId("messages").append(item);
+/** Does something to the page and stays at the end if the reader was there. @param {() => void} change */
+function keepingEnd(change) {
+  const was = atEnd();
+  change();
+  if (was) toEnd();
+  else byId("to-end").hidden = chat.running === null;
+}
+
+const acts = { edited: onEdited, again: onAgain };
+
+/** @param {Message} message */
+function addView(message) {
+  const view = new MessageView(message, acts);
+  chat.views.push(view);
+  byId("messages").append(view.node);
   byId("empty").hidden = true;
-  return { item, text };
+  return view;
 }
 
-/** The fold above an answer that holds its thinking; made with the first piece. */
-function thinkingPlace(view) {
-  if (!view.thinking) {
-    view.thinking = element("p");
-    const fold = element("details", {}, element("summary", {}, "Thinking"), view.thinking);
-    view.item.insertBefore(fold, view.text);
-  }
-  return view.thinking;
+/** Builds all nodes anew. @param {number} [shown] */
+function showConversation(shown = SHOWN_MAX) {
+  const { messages } = chat.conversation;
+  const hidden = Math.max(0, messages.length - shown);
+  chat.views = messages.map((message) => new MessageView(message, acts));
+  const visible = chat.views.slice(hidden);
+  for (const view of visible) view.update(false);
+  byId("messages").replaceChildren(...visible.map((view) => view.node));
+  byId("earlier").hidden = hidden === 0;
+  byId("empty").hidden = messages.length > 0;
+  showContext();
 }
 
-function showFacts(view, last) {
-  const usage = last.usage;
-  if (!usage) return;
-  const reused = usage.prompt_tokens_details?.cached_tokens ?? 0;
-  const speed = tokensPerSecond(last.timings?.predicted_n, last.timings?.predicted_ms);
-  const words = [`${number(usage.completion_tokens)} tokens`, speed, `reused ${number(reused)} of ${number(usage.prompt_tokens)} tokens`];
-  view.item.append(element("p", { class: "facts" }, words.join(" · ")));
+function showContext() {
+  const model = fillModel(chat.conversation.messages, chat.metrics?.engine?.context);
+  byId("chat-context").hidden = model === null;
+  if (!model) return;
+  setText("chat-context-words", model.words);
+  byId("chat-context-fill").style.width = `${Math.round(model.share * 100)}%`;
 }
 
-function setRunning(controller) {
-  running = controller;
-  byId("stop").hidden = controller === null;
-  byId("send").disabled = controller !== null;
+/** @param {AnswerRun|null} run */
+function setRunning(run) {
+  chat.running = run;
+  byId("stop").hidden = run === null;
+  byId("send").hidden = run !== null;
+  byId("messages").setAttribute("aria-busy", String(run !== null));
+  if (run === null) byId("to-end").hidden = true;
 }
 
-/** @param {any} view @param {any} answer @param {any} chunk */
-function take(view, answer, chunk) {
-  const delta = chunk.choices?.[0]?.delta ?? {};
-  const was = atBottom();
-  if (delta.reasoning_content) {
-    answer.reasoning_content = (answer.reasoning_content ?? "") + delta.reasoning_content;
-    thinkingPlace(view).append(delta.reasoning_content);
-  }
-  if (delta.content) {
-    answer.content += delta.content;
-    view.text.append(delta.content);
-  }
-  keepBottom(was);
-}
-
-async function ask(question) {
-  messages.push({ role: "user", content: question });
-  addMessage("user").text.append(question);
-  const view = addMessage("assistant");
-  const answer = { role: "assistant", content: "" };
-  const controller = new AbortController();
-  setRunning(controller);
-  const effort = byId("effort").value;
-  const request = { model: byId("model").textContent || "default", messages };
-  if (effort) Object.assign(request, { reasoning_effort: effort });
-  let last = {};
-  try {
-    for await (const chunk of chat(request, controller.signal)) {
-      take(view, answer, chunk);
-      last = { usage: chunk.usage ?? last.usage, timings: chunk.timings ?? last.timings };
+/** Keeps a conversation, one save after the other. @param {Conversation} conversation */
+function save(conversation) {
+  chat.saving = chat.saving.then(async () => {
+    if (chat.removed.has(conversation.id)) return;
+    try {
+      conversation.title = titleOf(conversation.messages);
+      const saved = await store.save({ ...conversation, updated: Date.now() });
+      conversation.id = saved.id;
+      conversation.revision = saved.revision;
+      if (conversation === chat.conversation) sessionStorage.setItem(OPEN, saved.id);
+    } catch {
+      // No storage: the conversation lives as long as the tab; the list says so.
     }
-    showFacts(view, last);
-  } catch (error) {
-    const stopped = controller.signal.aborted;
-    view.item.append(element("p", { class: stopped ? "facts" : "error" }, stopped ? "stopped" : String(error.message)));
-  } finally {
-    messages.push(answer);
-    setRunning(null);
-    byId("question").focus();
-  }
+    await list.refresh(chat.conversation.id);
+  });
+}
+
+function requestNow() {
+  const request = { model: modelName(), messages: requestMessages(chat.conversation.messages) };
+  const effort = byId("effort").value;
+  if (effort) Object.assign(request, { reasoning_effort: effort });
+  const temperature = byId("temperature").value;
+  if (temperature) Object.assign(request, { temperature: Number(temperature) });
+  return request;
+}
+
+/** Asks for the answer to the last message. */
+async function answer() {
+  const request = requestNow();
+  /** @type {Message} */
+  const message = { role: "assistant", content: "" };
+  const { conversation } = chat;
+  conversation.messages.push(message);
+  const view = addView(message);
+  const run = new AnswerRun(request, message, painter(() => {
+    keepingEnd(() => {
+      view.update(!run.ended);
+      if (!run.ended) showWaiting();
+    });
+  }));
+  setRunning(run);
+  showWaiting();
+  toEnd();
+  lookNow();
+  await run.go();
+  keepingEnd(() => {
+    if (chat.running === run) setRunning(null);
+    view.update(false);
+  });
+  if (conversation === chat.conversation) showContext();
+  save(conversation);
+  lookNow();
+}
+
+/**
+ * At most one painting at a time, and the rarer the longer one takes: a long answer does not freeze the page.
+ * @param {() => void} paint
+ */
+function painter(paint) {
+  let waiting = false;
+  let cost = 0;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    setTimeout(() => {
+      waiting = false;
+      const began = performance.now();
+      paint();
+      cost = performance.now() - began;
+    }, Math.min(500, Math.max(16, cost * 4)));
+  };
+}
+
+function showWaiting() {
+  const { running } = chat;
+  const view = chat.views[chat.views.length - 1];
+  if (!running || running.first !== null || !view) return;
+  view.showWaiting(waitingModel(running.progress, chat.metrics?.live ?? null));
+}
+
+/** @param {string} question */
+function ask(question) {
+  const message = /** @type {Message} */ ({ role: "user", content: question });
+  chat.conversation.messages.push(message);
+  addView(message).update(false);
+  save(chat.conversation);
+  answer();
+}
+
+/** Takes away a message and what came after it. @param {MessageView} view @returns {boolean} false: an answer runs */
+function cutAt(view) {
+  if (chat.running) return false;
+  const at = chat.views.indexOf(view);
+  if (at < 0) return false;
+  chat.conversation.messages = cutBefore(chat.conversation.messages, at);
+  for (const each of chat.views.splice(at)) each.node.remove();
+  return true;
+}
+
+/** @param {MessageView} view @param {string} text */
+function onEdited(view, text) {
+  if (!cutAt(view)) return;
+  ask(text);
+  byId("question").focus();
+}
+
+/** @param {MessageView} view of an answer */
+function onAgain(view) {
+  if (!cutAt(view)) return;
+  answer();
+  byId("question").focus();
+}
+
+/** @param {Conversation} conversation */
+function show(conversation) {
+  chat.running?.stop();
+  setRunning(null);
+  chat.conversation = conversation;
+  sessionStorage.setItem(OPEN, conversation.id);
+  showConversation();
+  list.refresh(conversation.id);
+}
+
+function newChat() {
+  show(freshConversation(freshId(), Date.now()));
+  byId("question").focus();
+}
+
+/** @param {string} id */
+async function openChat(id) {
+  const found = await store.get(id);
+  if (!found) return;
+  show(found);
+  toEnd();
+  byId("question").focus();
+}
+
+/** @param {string} id "" = all */
+function onRemoved(id) {
+  chat.removed.add(id || chat.conversation.id);
+  if (id === "" || id === chat.conversation.id) show(freshConversation(freshId(), Date.now()));
+}
+
+/** Another tab changed a chat. @param {string} id */
+async function onOtherTab(id) {
+  await list.refresh();
+  if (chat.running || (id !== "" && id !== chat.conversation.id) || chat.conversation.revision === 0) return;
+  const found = await store.get(chat.conversation.id);
+  if (found && found.revision > chat.conversation.revision) show(found);
 }
 
 function submit() {
-  const question = byId("question").value.trim();
-  if (!question || running) return;
-  byId("question").value = "";
+  const field = byId("question");
+  const question = field.value.trim();
+  if (!question || chat.running) return;
+  field.value = "";
+  keepDraft();
   ask(question);
 }
 
-export function startChat() {
-  byId("compose").addEventListener("submit", (event) => {
+function keepDraft() {
+  try {
+    localStorage.setItem(DRAFT, byId("question").value);
+  } catch {
+    // Not kept: the browser forbids storage.
+  }
+}
+
+function watchFields() {
+  byId("compose").addEventListener("submit", (/** @type {Event} */ event) => {
     event.preventDefault();
     submit();
   });
-  byId("question").addEventListener("keydown", (event) => {
+  byId("question").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       submit();
     }
-    if (event.key === "Escape") running?.abort();
   });
-  byId("stop").addEventListener("click", () => running?.abort());
-  byId("clear").addEventListener("click", () => {
-    running?.abort();
-    messages = [];
-    byId("messages").replaceChildren();
-    byId("empty").hidden = false;
+  byId("question").addEventListener("input", keepDraft);
+  byId("chat").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape") chat.running?.stop();
+  });
+  byId("stop").addEventListener("click", () => {
+    chat.running?.stop();
     byId("question").focus();
   });
+  byId("clear").addEventListener("click", newChat);
+  byId("earlier").addEventListener("click", () => showConversation(Infinity));
+  byId("to-end").addEventListener("click", toEnd);
+  window.addEventListener("scroll", () => {
+    if (atEnd()) byId("to-end").hidden = true;
+  }, { passive: true });
+}
+
+export async function startChat() {
+  watchFields();
+  store.onChange = onOtherTab;
+  onMetrics((metrics) => {
+    chat.metrics = metrics;
+    showContext();
+    showWaiting();
+  });
+  try {
+    byId("question").value = localStorage.getItem(DRAFT) ?? "";
+    const open = sessionStorage.getItem(OPEN);
+    const found = open ? await store.get(open) : undefined;
+    if (found && chat.conversation.messages.length === 0) show(found);
+  } catch {
+    // No storage: a fresh chat.
+  }
+  await list.refresh(chat.conversation.id);
 }

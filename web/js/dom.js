@@ -1,8 +1,12 @@
 // Builds DOM nodes. Text becomes text nodes only: what a model wrote is never parsed as HTML.
 
+/** @typedef {import("./types").Shape} Shape */
+
+const SVG = "http://www.w3.org/2000/svg";
+
 /**
  * @param {string} tag
- * @param {Record<string, string>} attributes
+ * @param {Record<string, string>} [attributes]
  * @param {...(Node|string)} children
  * @returns {HTMLElement}
  */
@@ -13,32 +17,54 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** @param {string} id @returns {any} */
+/**
+ * @param {string} text
+ * @param {() => void} act
+ * @param {Record<string, string>} [attributes]
+ */
+export function button(text, act, attributes = {}) {
+  const node = element("button", { type: "button", ...attributes }, text);
+  node.addEventListener("click", act);
+  return node;
+}
+
+/** @param {string} id @returns {any} the element; its kind is the page's */
 export function byId(id) {
   const node = document.getElementById(id);
   if (!node) throw new Error(`the page has no #${id}`);
   return node;
 }
 
-/**
- * A line of at most 60 points over the last minute, drawn with currentColor.
- * @param {{points: string, summary: string}} model
- * @returns {SVGElement}
- */
-export function sparkline(model) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("class", "spark");
-  svg.setAttribute("viewBox", "0 0 60 20");
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("role", "img");
-  const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-  title.textContent = model.summary;
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-  line.setAttribute("points", model.points);
-  line.setAttribute("fill", "none");
-  line.setAttribute("stroke", "currentColor");
-  line.setAttribute("stroke-width", "1.5");
-  line.setAttribute("vector-effect", "non-scaling-stroke");
-  svg.append(title, line);
-  return svg;
+/** Writes only what changed, so that selections and screen readers are left alone. @param {string} id @param {string} text */
+export function setText(id, text) {
+  const node = byId(id);
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** A drawing. @param {Shape} shape @returns {SVGElement} */
+export function svg(shape) {
+  const node = document.createElementNS(SVG, shape.tag);
+  for (const [name, value] of Object.entries(shape.attributes)) node.setAttribute(name, value);
+  for (const child of shape.children) node.append(typeof child === "string" ? child : svg(child));
+  return node;
+}
+
+/** Puts a drawing into a place unless it is the one that is there. @param {string} id @param {Shape} shape */
+export function draw(id, shape) {
+  const place = byId(id);
+  const text = JSON.stringify(shape);
+  if (place.drawn === text) return;
+  place.drawn = text;
+  place.replaceChildren(svg(shape));
+}
+
+/** Name and value pairs as a list of terms. @param {string} id @param {[string, string][]} pairs */
+export function showPairs(id, pairs) {
+  const place = byId(id);
+  const text = JSON.stringify(pairs);
+  if (place.drawn === text) return;
+  place.drawn = text;
+  place.replaceChildren(
+    ...pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
 }

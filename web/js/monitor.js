@@ -1,76 +1,205 @@
-// The tiles beside the chat: polls /metrics once a second, never while the tab is hidden.
+// The monitor and the header's state: polls /metrics, never while the tab is hidden, and hands the view models to the
+// page. Others listen with onMetrics.
 import { getJson } from "./api.js";
-import { byId, element, sparkline } from "./dom.js";
+import { scatter, sparkline, stackedBar } from "./charts.js";
+import { byId, draw, element, setText, showPairs } from "./dom.js";
+import { UNKNOWN, clock, byteSize } from "./format.js";
+import { firstTokenModel } from "./first_token.js";
+import { showRequests, startRequests } from "./requests_view.js";
+import { favicon, pill, progressOf, queueWords, sentence, spokenState } from "./state_words.js";
 import {
-  UNKNOWN, contextModel, machineModel, nowModel, pill, requestModel, sparkModel, speedModel,
+  contextModel, cpuModel, errorsModel, gpuModel, gpusOf, ramModel, reuseModel, speedModel, speedSummary, speedTable,
+  totalsModel, withBreaks,
 } from "./view_models.js";
 
-const POLL_MS = 1000;
+/** @typedef {import("./types").Metrics} Metrics */
+/** @typedef {import("./types").Gpu} Gpu */
 
-function showPill(model) {
-  const node = byId("state");
-  if (node.textContent !== model.text) node.textContent = model.text;
-  node.classList.toggle("bad", model.bad);
-  document.title = `${model.text} · Strata`;
+const BUSY_POLL_MS = 1000;
+const IDLE_POLL_MS = 2000;
+const GLYPHS = { ring: "○", half: "◐", full: "●", bars: "▮", cross: "✕" };
+const SPOKEN_MS = 5000; // a screen reader hears at most one state in this time
+
+const seen = {
+  epoch: -1,
+  breaks: /** @type {number[]} */ ([]), // seconds of the server's clock at which another engine began
+  spokenAt: 0,
+  spoken: "",
+};
+/** @type {((metrics: Metrics|null) => void)[]} */
+const listeners = [];
+
+/** @param {(metrics: Metrics|null) => void} listener null: no connection */
+export function onMetrics(listener) {
+  listeners.push(listener);
 }
 
-function showNow(model) {
-  byId("now-words").textContent = model.words || UNKNOWN;
-  const bar = byId("now-progress");
-  bar.hidden = model.share === null || model.share === undefined;
-  if (!bar.hidden) bar.value = model.share;
-  byId("now-queue").textContent = model.queue;
+/** @param {Metrics|null} metrics */
+function showState(metrics) {
+  const live = metrics?.live ?? null;
+  const { text, mark, bad } = pill(live);
+  setText("state-text", text);
+  byId("state").classList.toggle("bad", bad);
+  setText("state-mark", GLYPHS[/** @type {keyof typeof GLYPHS} */ (mark)] ?? "");
+  document.title = `${text} · Strata`;
+  const icon = favicon(mark);
+  if (byId("favicon").getAttribute("href") !== icon) byId("favicon").setAttribute("href", icon);
+  const spoken = spokenState(live);
+  if (spoken !== seen.spoken && Date.now() - seen.spokenAt >= SPOKEN_MS) {
+    seen.spoken = spoken;
+    seen.spokenAt = Date.now();
+    setText("state-spoken", spoken);
+  }
 }
 
-function showSpeed(metrics) {
-  const speed = speedModel(metrics.requests);
-  const rows = [
-    ["Reading", speed.read, sparkModel(metrics.history, "read_tokens")],
-    ["Writing", speed.wrote, sparkModel(metrics.history, "written_tokens")],
-  ];
-  byId("speed").replaceChildren(
-    ...rows.flatMap(([name, value, spark]) => [
-      element("dt", {}, name), element("dd", {}, value), element("dd", { class: "chart" }, sparkline(spark)),
-    ]),
-  );
+/** @param {Metrics} metrics */
+function showNow(metrics) {
+  const { live } = metrics;
+  setText("now-words", sentence(live));
+  setText("now-queue", queueWords(live));
+  const share = progressOf(live);
+  const bar = byId("now-bar");
+  bar.hidden = share === null;
+  fill(bar.firstElementChild, share ?? 0);
+  bar.setAttribute("aria-valuenow", String(Math.round((share ?? 0) * 100)));
 }
 
-function showPairs(id, pairs) {
-  byId(id).replaceChildren(...pairs.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+/** @param {HTMLElement} bar @param {number} share */
+function fill(bar, share) {
+  const width = `${Math.round(Math.min(1, Math.max(0, share)) * 1000) / 10}%`;
+  if (bar.style.width !== width) bar.style.width = width;
 }
 
-function showRequests(rows) {
-  const body = byId("requests").tBodies[0];
-  body.replaceChildren(
-    ...rows.slice(0, 20).map((row) =>
-      element("tr", {}, ...requestModel(row).map(([name, value]) => element("td", { "data-name": name }, value))),
-    ),
-  );
-  byId("requests-empty").hidden = rows.length > 0;
+/** @param {string} name @param {{words: string, share: number, detail: string}} model */
+function showMeter(name, model) {
+  setText(`${name}-words`, model.words);
+  setText(`${name}-detail`, model.detail);
+  fill(byId(`${name}-fill`), model.share);
 }
 
-/** @param {any} metrics */
+/** @param {Metrics} metrics */
+function showSpeeds(metrics) {
+  const model = speedModel(metrics);
+  setText("read", model.read);
+  setText("read-when", model.readWhen);
+  setText("wrote", model.wrote);
+  setText("wrote-when", model.wroteWhen);
+  const speed = metrics.speed;
+  if (!speed) return;
+  const lines = /** @type {[string, number[], string][]} */ ([
+    ["wrote", speed.written, "written"], ["read", speed.read, "read"],
+  ]);
+  for (const [name, values, verb] of lines) {
+    const summary = speedSummary(values, verb);
+    setText(`${name}-summary`, summary);
+    draw(`${name}-chart`, sparkline(withBreaks(values, speed.last_second, seen.breaks), summary));
+  }
+  const rows = speedTable(speed).map((row) => element("tr", {}, ...row.map((cell) => element("td", {}, cell))));
+  byId("speeds").tBodies[0].replaceChildren(...rows);
+}
+
+/** @param {Metrics} metrics */
+function showRam(metrics) {
+  const model = ramModel(metrics.hardware, metrics.engine?.weights_mib);
+  setText("ram-words", model.words);
+  setText("ram-detail", model.detail);
+  const words = model.parts.map(({ name, value }) => `${name} ${byteSize(value)}`);
+  draw("ram-chart", stackedBar(model.parts, model.whole, words.join(", ") || UNKNOWN));
+  byId("ram-legend").replaceChildren(
+    ...words.map((text, i) => element("li", { class: `legend part${i}` }, text)));
+}
+
+/** @param {Gpu} gpu */
+function gpuTile(gpu) {
+  const model = gpuModel(gpu);
+  const bar = element("span");
+  fill(bar, model.share);
+  return element("section", { class: "tile", "aria-label": model.name },
+    element("h2", {}, model.name),
+    element("p", { class: "middle" }, model.words),
+    element("div", { class: "bar" }, bar),
+    element("p", { class: "quiet" }, `memory ${model.memory}`),
+    element("p", { class: "quiet" }, model.detail));
+}
+
+/** @param {Metrics} metrics */
+function showErrors(metrics) {
+  const errors = errorsModel(metrics);
+  byId("errors-empty").hidden = errors.length > 0;
+  byId("errors").replaceChildren(...errors.map(({ time, id, text }) =>
+    element("li", {}, element("span", { class: "quiet" }, `${time === null ? "now" : clock(time)} ${id}`), element("p", {}, text))));
+  const lines = metrics.engine?.last_lines ?? [];
+  byId("log-box").hidden = lines.length === 0;
+  setText("log", lines.join("\n"));
+}
+
+/** @param {Metrics} metrics */
 function show(metrics) {
-  showPill(pill(metrics.live));
-  showNow(nowModel(metrics.live));
-  showSpeed(metrics);
-  const context = contextModel(metrics);
-  byId("context-words").textContent = context.words;
-  byId("context-fill").value = context.share;
-  showPairs("machine", machineModel(metrics.hardware));
+  if (seen.epoch >= 0 && metrics.engine.epoch !== seen.epoch && metrics.speed) seen.breaks.push(metrics.speed.last_second);
+  seen.epoch = metrics.engine.epoch;
+  showNow(metrics);
+  showSpeeds(metrics);
+  showMeter("context", contextModel(metrics));
+  showMeter("reuse", reuseModel(metrics.requests));
+  showMeter("cpu", cpuModel(metrics.hardware));
+  showRam(metrics);
+  const gpus = gpusOf(metrics.hardware);
+  byId("gpus").hidden = gpus.length === 0;
+  byId("gpus").replaceChildren(...gpus.map(gpuTile));
   showRequests(metrics.requests);
+  const first = firstTokenModel(metrics.requests);
+  draw("first-chart", scatter(first.points, first.range, first.summary));
+  setText("first-summary", first.summary);
+  setText("first-top", first.top);
+  setText("first-least", first.least);
+  setText("first-most", first.most);
+  showErrors(metrics);
+  showPairs("totals", totalsModel(metrics));
+}
+
+function showLost() {
+  setText("now-words", "No connection to the server. This page tries again every second.");
+  byId("now-bar").hidden = true;
+  setText("now-queue", "");
+}
+
+async function poll() {
+  let wait = BUSY_POLL_MS;
+  polling = true;
+  if (!document.hidden) {
+    /** @type {Metrics|null} */
+    let metrics = null;
+    try {
+      metrics = await getJson("/metrics");
+    } catch {
+      showLost();
+    }
+    showState(metrics);
+    if (metrics) {
+      show(metrics);
+      if (metrics.live.state === "idle") wait = IDLE_POLL_MS;
+    }
+    for (const listener of listeners) listener(metrics);
+  }
+  polling = false;
+  timer = setTimeout(poll, wait);
+}
+
+let polling = false;
+/** @type {ReturnType<typeof setTimeout>|undefined} */
+let timer;
+
+/** Looks at once, for whoever has just changed what the engine does. */
+export function lookNow() {
+  if (polling) return;
+  clearTimeout(timer);
+  timer = setTimeout(poll, 50);
 }
 
 export function startMonitor() {
-  const poll = async () => {
-    if (!document.hidden) {
-      try {
-        show(await getJson("/metrics"));
-      } catch {
-        showPill({ text: "no connection", bad: true });
-      }
-    }
-    setTimeout(poll, POLL_MS);
-  };
+  startRequests();
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) lookNow();
+  });
   poll();
 }

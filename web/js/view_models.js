@@ -1,116 +1,180 @@
-// From the JSON of /metrics to what the page shows. Pure functions; may divide two given numbers and
-// nothing more. Unknown is "–", never 0.
+// From the JSON of /metrics to what the tiles show. Pure functions; they may divide sums of given numbers and nothing
+// more. Unknown is "–", never 0.
+import { UNKNOWN, counted, byteSize, known, number, percent, rate, span, tokensPerSecond } from "./format.js";
 
-export const UNKNOWN = "–";
+/** @typedef {import("./types").Metrics} Metrics */
+/** @typedef {import("./types").RequestRow} RequestRow */
+/** @typedef {import("./types").Hardware} Hardware */
+/** @typedef {import("./types").Gpu} Gpu */
 
-/** @param {number|null|undefined} value @param {number} [digits] */
-export function number(value, digits = 0) {
-  if (typeof value !== "number" || !Number.isFinite(value)) return UNKNOWN;
-  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-}
+export const WINDOW_ROWS = 20; // "the last 20 requests"
+const TABLE_STEP_S = 30; // of the speeds as a table
+const MIB = 2 ** 20;
 
-/** @param {number|null|undefined} bytes */
-export function gib(bytes) {
-  return typeof bytes === "number" ? `${number(bytes / 2 ** 30, 1)} GiB` : UNKNOWN;
-}
-
-/** @param {number|null|undefined} tokens @param {number|null|undefined} ms */
-export function tokensPerSecond(tokens, ms) {
-  if (typeof tokens !== "number" || typeof ms !== "number" || ms <= 0 || tokens <= 0) return UNKNOWN;
-  return `${number((tokens / ms) * 1000)} tok/s`;
-}
-
-/** @param {number|null|undefined} ms */
-export function duration(ms) {
-  if (typeof ms !== "number") return UNKNOWN;
-  return ms < 1000 ? `${number(ms)} ms` : `${number(ms / 1000, 1)} s`;
-}
-
-/** @param {any} live the `live` object of /metrics */
-export function pill(live) {
-  const words = {
-    idle: "ready", reading: "reading", generating: "answering", loading: "loading", unloaded: "unloaded",
-    failed: "failed",
-  };
-  const state = live?.state;
-  return { text: words[state] ?? UNKNOWN, bad: state === "failed" };
-}
-
-/** What the engine is doing, in words, and how far it is (null: no bar). @param {any} live */
-export function nowModel(live) {
-  const queue = live.queued > 0 ? `${number(live.queued)} waiting` : "";
-  const seconds = `${number(live.elapsed_s, 1)} s`;
-  if (live.state === "reading") {
-    const share = live.prompt_tokens > 0 ? live.prompt_read / live.prompt_tokens : 0;
-    const words = `reading the prompt ${number(live.prompt_read)}/${number(live.prompt_tokens)}, ${seconds}`;
-    return { words, share, queue };
-  }
-  if (live.state === "generating") {
-    const share = live.max_tokens > 0 ? live.generated / live.max_tokens : null;
-    return { words: `answering, ${number(live.generated)} tokens, ${seconds}`, share, queue };
-  }
-  if (live.state === "loading") {
-    const left = typeof live.eta_s === "number" ? `, ${number(live.eta_s)} s left` : "";
-    return { words: `${live.phase}${left}`, share: live.load_progress, queue };
-  }
-  return { words: live.failure && live.state === "failed" ? live.failure : live.phase, share: null, queue };
-}
-
-/**
- * @param {{read_tokens: number, written_tokens: number}[]} samples one a second, oldest first
- * @param {"read_tokens"|"written_tokens"} key
- */
-export function sparkModel(samples, key) {
-  const values = samples.map((sample) => sample[key]);
-  const top = Math.max(1, ...values);
-  const points = values.map((value, i) => `${i},${(19 - (value / top) * 18).toFixed(2)}`).join(" ");
-  const best = Math.max(0, ...values);
-  const summary = best > 0 ? `last minute, at most ${number(best)} tokens in a second` : "nothing in the last minute";
-  return { points, summary };
-}
-
-/** Speeds of the newest request that has each. @param {any[]} rows newest first */
-export function speedModel(rows) {
-  const read = rows.find((row) => row.prompt_read > 0 && row.prompt_ms > 0);
-  const wrote = rows.find((row) => row.output_tokens > 1 && row.decode_ms > 0);
+/** Speeds of the newest request that has each. @param {RequestRow[]} rows newest first */
+export function lastSpeeds(rows) {
+  const read = rows.find((row) => known(row.prompt_read) && row.prompt_read > 0 && known(row.prompt_ms) && row.prompt_ms > 0);
+  const wrote = rows.find((row) => known(row.output_tokens) && row.output_tokens > 1 && known(row.decode_ms) && row.decode_ms > 0);
   return {
     read: tokensPerSecond(read?.prompt_read, read?.prompt_ms),
     wrote: tokensPerSecond(wrote?.output_tokens, wrote?.decode_ms),
   };
 }
 
-/** @param {any} metrics */
+/** The last whole second: the running one is not over. @param {number[]|undefined} seconds */
+function lastSecond(seconds) {
+  return seconds && seconds.length > 1 ? seconds[seconds.length - 2] : 0;
+}
+
+/** @param {Metrics} metrics */
+export function speedModel(metrics) {
+  const { live, speed, requests } = metrics;
+  const last = lastSpeeds(requests);
+  const reads = live.state === "reading" && lastSecond(speed?.read) > 0;
+  const writes = live.state === "generating" && known(live.tok_s) && live.tok_s > 0;
+  return {
+    read: reads ? rate(lastSecond(speed?.read)) : last.read,
+    readWhen: reads ? "now" : whenWords(last.read, "prompt"),
+    wrote: writes ? rate(live.tok_s) : last.wrote,
+    wroteWhen: writes ? "now" : whenWords(last.wrote, "answer"),
+  };
+}
+
+/** @param {string} value @param {string} what */
+function whenWords(value, what) {
+  return value === UNKNOWN ? `no ${what} yet` : `last ${what}`;
+}
+
+/**
+ * @param {number[]} seconds tokens in each second, oldest first
+ * @param {string} verb "read" or "written"
+ */
+export function speedSummary(seconds, verb) {
+  const sum = seconds.reduce((total, value) => total + value, 0);
+  const minutes = `last ${counted(Math.round(seconds.length / 60), "minute")}`;
+  if (sum === 0) return `${minutes}: nothing ${verb}`;
+  return `${minutes}: ${counted(sum, "token")} ${verb}, at most ${number(Math.max(...seconds))} in one second`;
+}
+
+/**
+ * Breaks the line where the engine restarted.
+ * @param {number[]} seconds @param {number} lastSecondOf @param {number[]} breaks seconds of the server's clock
+ * @returns {(number|null)[]}
+ */
+export function withBreaks(seconds, lastSecondOf, breaks) {
+  const first = lastSecondOf - seconds.length + 1;
+  /** @type {(number|null)[]} */
+  const out = [...seconds];
+  for (const second of breaks) {
+    if (second >= first && second <= lastSecondOf) out[second - first] = null;
+  }
+  return out;
+}
+
+/** The speeds as a table, newest first. @param {{read: number[], written: number[]}} speed @returns {[string, string, string][]} */
+export function speedTable(speed) {
+  /** @type {[string, string, string][]} */
+  const rows = [];
+  for (let end = speed.read.length; end > 0; end -= TABLE_STEP_S) {
+    const from = Math.max(0, end - TABLE_STEP_S);
+    const sum = (/** @type {number[]} */ values) => values.slice(from, end).reduce((a, b) => a + b, 0);
+    const ago = speed.read.length - end;
+    rows.push([`${span(ago + TABLE_STEP_S)} to ${span(ago)} ago`, number(sum(speed.read)), number(sum(speed.written))]);
+  }
+  return rows;
+}
+
+/** @param {Metrics} metrics */
 export function contextModel(metrics) {
   const size = metrics.engine?.context;
-  const live = metrics.live ?? {};
-  const row = metrics.requests?.[0];
+  const live = metrics.live;
+  const row = metrics.requests.find((each) => known(each.prompt_tokens) && each.prompt_tokens > 0);
+  const running = live.state === "reading" || live.state === "generating";
   let used = null;
-  if (live.state === "reading" || live.state === "generating") used = live.prompt_tokens + live.generated;
-  else if (row && typeof row.prompt_tokens === "number") used = row.prompt_tokens + row.output_tokens;
-  if (typeof size !== "number" || used === null) return { words: UNKNOWN, share: 0 };
-  return { words: `${number(used)} of ${number(size)} tokens`, share: used / size };
+  if (running) used = live.prompt_tokens + live.generated;
+  else if (row) used = (row.prompt_tokens ?? 0) + (row.output_tokens ?? 0);
+  if (!known(size) || size <= 0) return { words: UNKNOWN, share: 0, detail: "the engine has not said its size" };
+  if (used === null) return { words: `0 of ${number(size)} tokens`, share: 0, detail: "no conversation yet" };
+  const share = Math.min(1, used / size);
+  const detail = `${percent(share)} full, ${running ? "the running conversation" : "the last conversation"}`;
+  return { words: `${number(used)} of ${number(size)} tokens`, share, detail };
 }
 
-/** @param {any} hardware */
-export function machineModel(hardware) {
+/** Sum of reused tokens over sum of prompt tokens. @param {RequestRow[]} rows newest first */
+export function reuseModel(rows) {
+  const window = rows.filter((row) => known(row.reused) && known(row.prompt_tokens)).slice(0, WINDOW_ROWS);
+  const sum = (/** @type {(row: RequestRow) => number} */ pick) => window.reduce((total, row) => total + pick(row), 0);
+  const prompt = sum((row) => row.prompt_tokens ?? 0);
+  const reused = sum((row) => row.reused ?? 0);
+  if (prompt === 0) return { words: UNKNOWN, share: 0, detail: "no request yet" };
+  const detail = `${number(reused)} of ${number(prompt)} prompt tokens were not read again (last ${counted(window.length, "request")})`;
+  return { words: percent(reused / prompt), share: reused / prompt, detail };
+}
+
+/** @param {Hardware|undefined} hardware */
+export function cpuModel(hardware) {
+  const cpu = hardware?.cpu;
+  if (!cpu) return { words: UNKNOWN, share: 0, detail: "no reading" };
+  return { words: percent(cpu.share), share: cpu.share, detail: known(cpu.threads) ? `of ${counted(cpu.threads, "thread")}` : "" };
+}
+
+/**
+ * Where the memory is: the engine, everybody else, available.
+ * @param {Hardware|undefined} hardware @param {number|null|undefined} weightsMib
+ */
+export function ramModel(hardware, weightsMib) {
   const ram = hardware?.ram;
+  if (!ram) return { words: UNKNOWN, detail: "no reading", whole: 0, parts: [] };
+  const used = ram.total_bytes - ram.available_bytes;
+  // A mapped model file is resident but can be given back: the engine may have more than what is used.
+  const engine = Math.min(ram.engine_bytes ?? 0, used);
+  const parts = [
+    { name: "engine", value: engine },
+    { name: "others", value: used - engine },
+    { name: "available", value: ram.available_bytes },
+  ];
+  const weights = known(weightsMib) ? `, of it weights ${byteSize(weightsMib * MIB)}` : "";
+  const detail = `engine ${byteSize(ram.engine_bytes)}${weights}`;
+  return { words: `${byteSize(ram.available_bytes)} free of ${byteSize(ram.total_bytes)}`, detail, whole: ram.total_bytes, parts };
+}
+
+/** @param {Hardware|undefined} hardware @returns {Gpu[]} */
+export function gpusOf(hardware) {
+  return hardware?.gpus ?? (hardware?.gpu ? [hardware.gpu] : []);
+}
+
+/** @param {Gpu} gpu */
+export function gpuModel(gpu) {
+  const { memory_used_bytes: used, memory_total_bytes: total } = gpu;
+  const watts = known(gpu.power_watts) ? `${number(gpu.power_watts)} W` : UNKNOWN;
+  const degrees = known(gpu.temperature_c) ? `${number(gpu.temperature_c)} °C` : UNKNOWN;
+  return {
+    name: gpu.name,
+    words: `${percent(gpu.load_share)} busy`,
+    memory: `${byteSize(used)} of ${byteSize(total)}`,
+    share: known(used) && known(total) && total > 0 ? used / total : 0,
+    detail: `${watts}, ${degrees}`,
+  };
+}
+
+/** What the server did since it started. @param {Metrics} metrics @returns {[string, string][]} */
+export function totalsModel(metrics) {
+  const { totals, engine } = metrics;
   return [
-    ["CPU", hardware?.cpu ? `${number(hardware.cpu.share * 100)} %` : UNKNOWN],
-    ["RAM free", ram ? `${gib(ram.available_bytes)} of ${gib(ram.total_bytes)}` : UNKNOWN],
-    ["Engine", ram ? gib(ram.engine_bytes) : UNKNOWN],
-    ["GPU", hardware?.gpu ? String(hardware.gpu.name) : UNKNOWN],
+    ["Requests", number(totals?.requests)],
+    ["Prompt tokens", number(totals?.prompt_tokens)],
+    ["of them reused", number(totals?.reused_tokens)],
+    ["Written tokens", number(totals?.output_tokens)],
+    ["Server runs for", known(totals?.since) ? span(metrics.time - totals.since) : UNKNOWN],
+    ["Engine starts", number(engine?.starts)],
   ];
 }
 
-/** @param {any} row one of `requests` */
-export function requestModel(row) {
-  return [
-    ["Time", new Date(row.time * 1000).toLocaleTimeString("en-GB")],
-    ["Prompt", number(row.prompt_tokens)],
-    ["Reused", number(row.reused)],
-    ["Written", number(row.output_tokens)],
-    ["First token", duration(row.ttft_ms)],
-    ["Speed", tokensPerSecond(row.output_tokens, row.decode_ms)],
-    ["End", row.finish ?? UNKNOWN],
-  ];
+/** @param {Metrics} metrics what went wrong, newest first, at most 20 @returns {{time: number|null, id: string, text: string}[]} */
+export function errorsModel(metrics) {
+  const out = metrics.requests
+    .filter((row) => row.finish === "error")
+    .map((row) => ({ time: /** @type {number|null} */ (row.time), id: row.id, text: row.failure || "the engine gave no reason" }));
+  if (metrics.engine?.failure) out.unshift({ time: null, id: "engine", text: metrics.engine.failure });
+  return out.slice(0, WINDOW_ROWS);
 }

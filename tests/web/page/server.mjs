@@ -1,16 +1,23 @@
-// Starts strata-serve on a free port and a browser page on it; ends both.
+// Starts strata-serve on a free port, with the real engine or the fake one, and a browser page on it; ends both.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { chromium } from "playwright-core";
 
+import { fakeEngine } from "./fake.mjs";
+
 const BIN = process.env.STRATA_BIN_DIR;
 const START_MS = 60_000;
+const running = new Set();
 
-/** @param {string[]} options */
-export async function startServer(options = []) {
-  const child = spawn(`${BIN}/strata-serve`, ["--model", "demo", "--port", "0", ...options], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+/**
+ * @param {string[]} options of strata-serve
+ * @param {{awaitReady?: boolean}} how
+ */
+export async function startServer(options = [], { awaitReady = true } = {}) {
+  const args = ["--model", "demo", ...(options.includes("--port") ? [] : ["--port", "0"]), ...options];
+  const child = spawn(`${BIN}/strata-serve`, args, { stdio: ["ignore", "pipe", "pipe"] });
+  running.add(child);
+  child.on("exit", () => running.delete(child));
   let log = "";
   const address = await new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`no address after ${START_MS} ms:\n${log}`)), START_MS);
@@ -26,8 +33,18 @@ export async function startServer(options = []) {
     child.stderr.on("data", take);
     child.on("exit", (code) => reject(new Error(`strata-serve ended with ${code}:\n${log}`)));
   });
-  await ready(address);
+  if (awaitReady) await ready(address);
   return { address, child, log: () => log, stop: () => stop(child) };
+}
+
+/**
+ * A server whose engine plays a script (see tests/support/fake_engine).
+ * @param {{script?: string[], args?: string[], options?: string[], awaitReady?: boolean}} how
+ */
+export async function startWithFake({ script = [], args = [], options = [], awaitReady = true }) {
+  const engine = fakeEngine(script, args);
+  const server = await startServer(["--engine", engine.path, ...options], { awaitReady });
+  return { ...server, stop: async () => { await server.stop(); engine.remove(); } };
 }
 
 async function ready(address) {
@@ -43,9 +60,16 @@ async function ready(address) {
 async function stop(child) {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.removeAllListeners("exit");
+  running.delete(child);
   child.kill("SIGTERM");
   await once(child, "exit");
 }
+
+/** For the end of a file: a test that failed must not leave a server behind, nor keep Node waiting for it. */
+export function stopAll() {
+  for (const child of running) child.kill("SIGKILL");
+}
+process.on("exit", stopAll);
 
 /** A browser without any background traffic. */
 export function startBrowser() {
@@ -58,10 +82,20 @@ export function startBrowser() {
   });
 }
 
-/** A page that records errors and refuses every request that leaves the server. */
-export async function openPage(browser, address, options = {}) {
-  const context = await browser.newContext(options);
+/**
+ * A page that records errors and refuses every request that leaves the server.
+ * @param {object} options of the browser's context; `hash` is the view
+ */
+export async function openPage(browser, address, { hash = "", ...options } = {}) {
+  const context = await browser.newContext({ acceptDownloads: true, ...options });
+  const page = await addPage(context, address, hash);
+  return { ...page, context };
+}
+
+/** One more tab of the same browser profile. */
+export async function addPage(context, address, hash = "") {
   const page = await context.newPage();
+  page.setDefaultTimeout(60_000);
   const faults = [];
   page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
   page.on("pageerror", (error) => faults.push(String(error)));
@@ -70,6 +104,26 @@ export async function openPage(browser, address, options = {}) {
     faults.push(`a request left the server: ${route.request().url()}`);
     return route.abort();
   });
-  await page.goto(address);
+  await page.goto(`${address}/${hash}`);
   return { page, faults };
+}
+
+/** Sends a message and waits for the end of its answer. @returns {Promise<import("playwright-core").Locator>} */
+export async function ask(page, text) {
+  const answers = await page.locator("#messages li.assistant").count();
+  await page.fill("#question", text);
+  await page.press("#question", "Enter");
+  const answer = page.locator("#messages li.assistant").nth(answers);
+  await answer.locator(".actions").waitFor({ state: "attached" });
+  return answer;
+}
+
+/** Waits until the header says so. */
+export function stateIs(page, text) {
+  return page.waitForFunction((wanted) => document.getElementById("state-text").textContent === wanted, text);
+}
+
+export async function noSideScroll(page) {
+  const widths = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+  return { fits: widths[0] <= widths[1], widths };
 }

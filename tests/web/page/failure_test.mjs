@@ -1,0 +1,162 @@
+// Protects the page when something breaks: the server is killed in the middle of an answer, the engine dies, a request
+// is refused, the answer is stopped. What was written stays, the error stands in its place, Retry works.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { answering, idsOf, longText } from "./fake.mjs";
+import { ask, openPage, startBrowser, startServer, startWithFake, stateIs, stopAll } from "./server.mjs";
+
+let browser;
+
+before(async () => { browser = await startBrowser(); });
+after(async () => {
+  await browser?.close();
+  stopAll();
+});
+
+const SLOW = ["--tokens-per-second 20", `--answer ids:${idsOf("word ").join(",")}`];
+
+/** Sends and waits for the first words. */
+async function begin(page, text) {
+  await page.fill("#question", text);
+  await page.press("#question", "Enter");
+  const answer = page.locator("#messages li.assistant").last();
+  await page.waitForFunction(() => /word/.test(document.querySelector("#messages li.assistant:last-child .text")?.textContent ?? ""));
+  return answer;
+}
+
+test("the server is killed in the middle of an answer and Retry works when it is back", async () => {
+  const server = await startWithFake({ args: SLOW });
+  const { page, context } = await openPage(browser, server.address);
+  const answer = await begin(page, "Hello!");
+  server.child.removeAllListeners("exit");
+  server.child.kill("SIGKILL");
+  await answer.locator(".error").waitFor();
+  assert.match(await answer.locator(".error").textContent(), /the connection ended before the answer did/);
+  assert.match(await answer.locator(".text").textContent(), /^word/);
+  await stateIs(page, "no connection");
+  assert.match(await page.title(), /^no connection/);
+  await answer.getByRole("button", { name: "Retry" }).click();
+  await page.waitForFunction(() => /cannot be reached/.test(document.querySelector("#messages .error")?.textContent ?? ""));
+
+  const port = new URL(server.address).port;
+  const again = await startServer(["--port", port]);
+  await stateIs(page, "ready");
+  await page.getByRole("button", { name: "Retry" }).click();
+  await page.locator("#messages li.assistant .facts").waitFor();
+  assert.equal(await page.locator("#messages li.assistant .error").count(), 0);
+  assert.equal(await page.locator("#messages li").count(), 2);
+  await context.close();
+  await again.stop();
+  await server.stop();
+});
+
+test("the engine dies in the middle of an answer and the page says what comes next", async () => {
+  const word = idsOf("word ").map((id) => `line T ${id} id=$ID`);
+  const script = ["load", "ready", "on 1", "await", "line RESUME 0 id=$ID source=cold", ...word, "sleep 700", "die KILL", "end",
+    ...answering("whole")];
+  const server = await startWithFake({ script });
+  const { page, faults, context } = await openPage(browser, server.address, { viewport: { width: 1280, height: 800 } });
+  const answer = await begin(page, "Hello!");
+  await answer.locator(".error").waitFor();
+  assert.match(await answer.locator(".error").textContent(), /send .*again/i);
+  assert.equal((await answer.locator(".text").textContent()).trim(), "word");
+  await answer.getByRole("button", { name: "Retry" }).click();
+  await page.locator("#messages li.assistant .facts").waitFor();
+  assert.equal(await page.locator("#messages li.assistant .text").textContent(), "whole");
+  await page.click("#tab-monitor");
+  await page.locator("#errors li").first().waitFor();
+  assert.match(await page.locator("#errors").textContent(), /signal 9|SIGKILL|killed/i);
+  assert.ok(await page.locator("#requests tr.request.failed").count() >= 1);
+  assert.deepEqual(faults, []);
+  await context.close();
+  await server.stop();
+});
+
+test("an engine that does not start is explained", async () => {
+  const server = await startWithFake({ script: ["err the weights are gone", "exit 3"], awaitReady: false });
+  const { page, context } = await openPage(browser, server.address, { hash: "#monitor" });
+  await stateIs(page, "failed");
+  assert.match(await page.locator("#now-words").textContent(), /^The engine does not start: .+/);
+  assert.ok(await page.locator("#state").evaluate((node) => node.classList.contains("bad")));
+  await page.click("#tab-chat");
+  const answer = await ask(page, "Hello!");
+  assert.match(await answer.locator(".error").textContent(), /the engine does not start/);
+  await context.close();
+  await server.stop();
+});
+
+test("stop and Esc end a running answer and the next one works", async () => {
+  const server = await startWithFake({ args: SLOW });
+  const { page, faults, context } = await openPage(browser, server.address);
+  const first = await begin(page, "Hello!");
+  await page.click("#stop");
+  await first.locator(".facts").waitFor();
+  assert.match(await first.locator(".facts").textContent(), /stopped/);
+  const second = await begin(page, "Again!");
+  await page.keyboard.press("Escape");
+  await second.locator(".facts").waitFor();
+  assert.match(await second.locator(".text").textContent(), /^word/);
+  assert.ok(await page.locator("#stop").isHidden());
+  await stateIs(page, "ready");
+  assert.deepEqual(faults, []);
+  await context.close();
+  await server.stop();
+});
+
+test("the page follows a streaming answer only while its reader is at the end", async () => {
+  const args = ["--tokens-per-second 400", `--answer ids:${idsOf("line of text\n\n").join(",")}`];
+  const server = await startWithFake({ args });
+  const { page, faults, context } = await openPage(browser, server.address, { viewport: { width: 800, height: 500 } });
+  await page.fill("#question", "Hello!");
+  await page.press("#question", "Enter");
+  const longer = (height) => page.waitForFunction((least) => document.documentElement.scrollHeight > least, height);
+  await longer(1200);
+  assert.ok(await page.evaluate(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 100));
+  await page.evaluate(() => scrollTo(0, 100));
+  await longer(1200 + await page.evaluate(() => document.documentElement.scrollHeight) - 1000);
+  assert.ok(Math.abs(await page.evaluate(() => scrollY) - 100) < 5, "the reader was moved");
+  await page.click("#to-end");
+  assert.ok(await page.evaluate(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 100));
+  await page.click("#stop");
+  assert.deepEqual(faults, []);
+  await context.close();
+  await server.stop();
+});
+
+test("an answer of a quarter of a million characters stays bounded and the page alive", async () => {
+  const ids = longText(250_000);
+  const args = [`--answer ids:${ids.slice(0, 22).join(",")}`, `--answer-tokens ${ids.length}`, "--tokens-per-second 8000", "--max-context 100000"];
+  const server = await startWithFake({ args });
+  const { page, faults, context } = await openPage(browser, server.address);
+  await page.fill("#question", "Hello!");
+  await page.press("#question", "Enter");
+  const answer = page.locator("#messages li.assistant").first();
+  await page.waitForFunction(() => document.querySelector("#messages li.assistant .text").textContent.length > 20_000);
+  await page.click("#tab-about"); // the page still listens while the answer grows
+  await page.click("#tab-chat");
+  await answer.locator(".actions").waitFor();
+  assert.equal(await answer.locator(".error").count(), 0);
+  const shown = (await answer.locator(".text").textContent()).length;
+  assert.ok(shown > 150_000 && shown < 210_000, `${shown} characters`);
+  assert.match(await answer.locator(".rest").textContent(), /… and [\d,]+ more characters/);
+  await answer.getByRole("button", { name: "Show all" }).click();
+  assert.ok((await answer.locator(".text").textContent()).length > 230_000);
+  assert.deepEqual(faults, []);
+  await context.close();
+  await server.stop();
+});
+
+test("a server with a key asks for it in the page", async () => {
+  const server = await startServer(["--api-key", "secret-of-the-test"], { awaitReady: false });
+  const { page, context } = await openPage(browser, server.address);
+  await page.locator("#key-form").waitFor();
+  await page.fill("#key", "secret-of-the-test");
+  await page.press("#key", "Enter");
+  await stateIs(page, "ready");
+  assert.ok(await page.locator("#key-form").isHidden());
+  const answer = await ask(page, "What is an otter?");
+  assert.match(await answer.locator(".text").textContent(), /^Otter/);
+  await context.close();
+  await server.stop();
+});
