@@ -195,7 +195,7 @@ class FakeEngine:
             more = f" reason={each['reason']}" if "reason" in each else ""
             if each["kind"] == "park":
                 pages = each["new_pages"] if self.wrong != "whole_park" else self.books.geometry.pages(each["tokens"])
-                size = pages * self.books.geometry.page_bytes + each["images"] * self.books.geometry.state_bytes
+                size = pages * self.books.geometry.page_bytes + self.books.geometry.state_bytes
                 more = f" tokens={each['tokens']} bytes={size}"
             self.say(f"CONV {each['kind']}{more} id={request_id}")
         fields = [len(out["written"]), prompt_tokens, "1.0", "1.0", out["finish"], 0, 0, out["reused"], 0, 0, 0, 0, 0, out["read"]]

@@ -32,7 +32,7 @@ OVERSHOOT_MIB = 80  # below the floor: less than one conversation, so that one r
 STRAY_MIB = 48  # how far the machine's free memory may move by itself
 QUIET_S, LINE_S, FALL_S, HOLD_S, AFTER_S = 6.0, 2.0, 1.0, 4.0, 4.0
 FALL_SHARE = 0.9
-RATE_MIB_S = 1000
+RATE_MIB_S = 4000
 ATTEMPTS = 3
 
 
@@ -107,6 +107,9 @@ def check_line(process, weight, floor):
     expect("a release line of the known form", "one", bool(found and found[1]), found)
     at, match = found
     figures = {name: int(value) for name, value in match.groupdict().items() if name != "where"}
+    moved = int(match.group("before")) + int(match.group("mib")) - int(match.group("after"))
+    if abs(moved) > OVERSHOOT_MIB + STRAY_MIB:
+        raise Stray()  # more than the ballast can have taken in that time
     expect("seconds from the ballast to the line", f"at most {LINE_S}", at - weight.holding <= LINE_S,
            round(at - weight.holding, 2))
     expect("released MiB", f"at least {RELEASED_MIB_MIN}", figures["mib"] >= RELEASED_MIB_MIN, figures["mib"])

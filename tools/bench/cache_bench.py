@@ -6,7 +6,7 @@ usage: cache_bench.py --engine FILE --model FILE [--tokens N] [--rounds N] [--th
 A conversation of N tokens (20,000) and a short one alternate. Times are the engine's own: `ms` of CONV
 and restore_ms of DONE; bytes are those of CONV. Bringing back moves the pages and the running state to
 where the model computes, after every checksum was compared. Parking again may copy only the pages that
-the last turn wrote, and the images that are new.
+the last turn wrote, and the running state.
 Exit status: 0 both as wanted, 1 not, 2 it could not be measured.
 """
 import argparse
@@ -62,11 +62,11 @@ def restore_row(reply):
 
 
 def park_row(reply, books, geometry):
-    """Parking the long conversation: bytes that were newly written, and how many the rule allows."""
+    """Parking the long conversation: what was newly written, and what the rule allows: new pages and the tail."""
     park = event(reply, "park")
-    allowed = books["new_pages"] * geometry.page_bytes + books["images"] * geometry.state_bytes
+    allowed = books["new_pages"] * geometry.page_bytes + geometry.state_bytes
     return {"tokens": park.number("tokens"), "bytes": park.number("bytes"), "allowed": allowed,
-            "whole": geometry.image_bytes(books["tokens"], books["images"] - 1),
+            "whole": geometry.image_bytes(books["tokens"], 0),
             "ms": float(reply.done.event.get("park_ms", "nan"))}
 
 

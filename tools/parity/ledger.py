@@ -221,7 +221,7 @@ class Ledger:
         outgoing.pages = dict(image.pages)
         self.entries.append(image)
         new_pages = len(set(image.pages.values()) - self.pages_before)
-        conv.append({"kind": "park", "tokens": rows, "new_pages": new_pages, "images": len(image.marks) + 1})
+        conv.append({"kind": "park", "tokens": rows, "new_pages": new_pages})
         self.peak = max(self.peak, self.held_bytes())
         for entry in [e for e in self.entries if e not in (image, plan.entry)]:
             self.drop_if_superseded(entry, image, first, conv)
