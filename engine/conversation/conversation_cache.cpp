@@ -77,9 +77,12 @@ struct ConversationCache::Draft {
     void remove(std::size_t index, Removal why);
     bool evict(std::optional<EntryId> guarded, Removal why);
     void drop_retained();
-    void supersede(const ConversationOutline& by, std::optional<EntryId> except);
+    void supersede(const ConversationOutline& by, std::optional<EntryId> except,
+                   std::optional<EntryId> guarded);
+    void supersede_spared();
     void end_incoming();
     std::optional<ParkSkip> make_room(const CacheLimits& limits, const ParkRequest& request);
+    [[nodiscard]] bool superfluous(std::size_t index) const;  // another entry supersedes it
     [[nodiscard]] std::optional<std::size_t> oldest(std::optional<EntryId> guarded) const;
     [[nodiscard]] std::optional<std::size_t> index_of(EntryId entry) const;
 };
@@ -101,7 +104,7 @@ std::optional<std::size_t> ConversationCache::Draft::oldest(std::optional<EntryI
 void ConversationCache::Draft::remove(std::size_t index, Removal why) {
     const ParkedEntry entry = books.entries[index];
     const std::uint64_t before = books.ledger.bytes();
-    books.ledger.remove_quietly(ids_of(image_blobs(*entry.image)));
+    books.ledger.remove(ids_of(image_blobs(*entry.image)));
     books.entries.erase(books.entries.begin() + static_cast<std::ptrdiff_t>(index));
     change.removed.push_back({entry.entry, why, entry.image, before - books.ledger.bytes()});
     if (const auto cause = loss_of(why)) stones.push_back(tombstone_of(*entry.image, *cause));
@@ -125,23 +128,44 @@ void ConversationCache::Draft::drop_retained() {
         (books.ledger.count(id) > 1 ? kept : gone).push_back(id);
     }
     const std::uint64_t before = books.ledger.bytes();
-    books.ledger.remove_quietly(gone);
+    books.ledger.remove(gone);
     books.live = std::move(kept);
     change.retained_bytes += before - books.ledger.bytes();
 }
 
 void ConversationCache::Draft::supersede(const ConversationOutline& by,
-                                         std::optional<EntryId> except) {
+                                         std::optional<EntryId> except,
+                                         std::optional<EntryId> guarded) {
     for (std::size_t i = books.entries.size(); i-- > 0;) {
         const ParkedEntry& each = books.entries[i];
         if (each.pinned || each.entry == except) continue;
-        if (superseded(outline_of(*each.image), by)) remove(i, Removal::superseded);
+        if (!superseded(outline_of(*each.image), by)) continue;
+        if (each.entry == guarded) {
+            books.spared = guarded;  // its pages are about to be read
+        } else {
+            remove(i, Removal::superseded);
+        }
     }
+}
+
+// The donor that a commit spared: what it lent is held by the live conversation now.
+void ConversationCache::Draft::supersede_spared() {
+    const auto index = books.spared ? index_of(*books.spared) : std::nullopt;
+    books.spared.reset();
+    if (!index || books.entries[*index].pinned) return;
+    if (superfluous(*index)) remove(*index, Removal::superseded);
+}
+
+bool ConversationCache::Draft::superfluous(std::size_t index) const {
+    const auto own = outline_of(*books.entries[index].image);
+    return std::ranges::any_of(books.entries, [&](const ParkedEntry& each) {
+        return each.entry != books.entries[index].entry && superseded(own, outline_of(*each.image));
+    });
 }
 
 void ConversationCache::Draft::end_incoming() {
     if (!books.incoming) return;
-    books.ledger.remove_quietly(books.incoming->ids);
+    books.ledger.remove(books.incoming->ids);
     books.incoming.reset();
 }
 
@@ -269,7 +293,8 @@ Admission ConversationCache::admit(const ParkRequest& request) {
     if (!enabled()) return admission;
     STRATA_INVARIANT(request.image && !request.image->ids->empty());
     const auto blobs = image_blobs(*request.image);
-    Capture capture{{}, ids_of(blobs), {}, tombstone_of(*request.image, LossCause::floor)};
+    Capture capture{
+        {}, ids_of(blobs), {}, tombstone_of(*request.image, LossCause::floor), request.guarded};
     std::uint64_t captured = 0;  // of the new bytes, what is not in RAM yet
     for (const HostBlob& blob : blobs) {
         if (names(blob.id)) continue;
@@ -318,11 +343,12 @@ Commit ConversationCache::commit(const MemoryReading& after) {
     }
     Draft work{books_, {}, {}};
     const ParkedEntry entry = work.books.capture->entry;
+    const std::optional<EntryId> guarded = work.books.capture->guarded;
     work.books.capture.reset();
     work.books.entries.reserve(books_.entries.size() + 2);
     work.books.entries.push_back(entry);
     if (work.books.incoming) work.books.incoming->committed_since = true;
-    work.supersede(outline_of(*entry.image), entry.entry);
+    work.supersede(outline_of(*entry.image), entry.entry, guarded);
     out.change = put_in_place(std::move(work));
     out.parked = true;
     return out;
@@ -330,7 +356,7 @@ Commit ConversationCache::commit(const MemoryReading& after) {
 
 std::vector<HostBlobId> ConversationCache::abort() noexcept {
     STRATA_INVARIANT(books_.capture);
-    books_.ledger.remove_quietly(books_.capture->ids);
+    books_.ledger.remove(books_.capture->ids);
     tombstones_.add(std::move(books_.capture->stone));
     std::vector<HostBlobId> left = std::move(books_.capture->only_ids);
     books_.capture.reset();
@@ -343,12 +369,13 @@ BookChange ConversationCache::set_live(const LiveHolding& live) {
     const auto pages = holder_blobs(live.clean_pages);
     for (const HostBlob& page : pages) STRATA_INVARIANT(names(page.id));
     work.books.ledger.add(pages);
-    work.books.ledger.remove_quietly(work.books.live);
+    work.books.ledger.remove(work.books.live);
     work.books.live = ids_of(pages);
     work.end_incoming();
+    work.supersede_spared();
     std::vector<std::uint64_t> hashes;
     if (!live.outline.ids.empty()) {
-        work.supersede(live.outline, std::nullopt);
+        work.supersede(live.outline, std::nullopt, std::nullopt);
         if (!tombstones().empty()) hashes = hash_prefixes(live.outline.ids);
     }
     BookChange change = put_in_place(std::move(work));
@@ -358,14 +385,14 @@ BookChange ConversationCache::set_live(const LiveHolding& live) {
 
 void ConversationCache::forget_live() noexcept {
     if (books_.capture) {
-        books_.ledger.remove_quietly(books_.capture->ids);
+        books_.ledger.remove(books_.capture->ids);
         books_.capture.reset();
     }
     if (books_.incoming && !undo_take()) {
-        books_.ledger.remove_quietly(books_.incoming->ids);
+        books_.ledger.remove(books_.incoming->ids);
         books_.incoming.reset();
     }
-    books_.ledger.remove_quietly(books_.live);
+    books_.ledger.remove(books_.live);
     books_.live.clear();
 }
 
@@ -401,11 +428,7 @@ std::optional<BookChange> ConversationCache::unpin(EntryId entry) {
     const auto index = work.index_of(entry);
     if (!index) return std::nullopt;
     work.books.entries[*index].pinned = false;
-    const auto own = outline_of(*work.books.entries[*index].image);
-    const bool superfluous = std::ranges::any_of(books_.entries, [&](const ParkedEntry& each) {
-        return each.entry != entry && superseded(own, outline_of(*each.image));
-    });
-    if (superfluous) work.remove(*index, Removal::superseded);
+    if (work.superfluous(*index)) work.remove(*index, Removal::superseded);
     return put_in_place(std::move(work));
 }
 

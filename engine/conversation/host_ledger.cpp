@@ -46,19 +46,7 @@ void HostLedger::add(std::span<const HostBlob> blobs) {
     bytes_ = bytes;
 }
 
-std::vector<HostBlobId> HostLedger::remove(std::span<const HostBlobId> ids) {
-    std::vector<HostBlobId> gone;
-    auto row = rows_.cbegin();
-    for (const HostBlobId id : ids) {
-        row = seek(row, rows_.cend(), id);
-        STRATA_INVARIANT(row != rows_.cend() && row->id == id);
-        if (row->count == 1) gone.push_back(id);
-    }
-    remove_quietly(ids);
-    return gone;
-}
-
-void HostLedger::remove_quietly(std::span<const HostBlobId> ids) noexcept {
+void HostLedger::remove(std::span<const HostBlobId> ids) noexcept {
     auto row = rows_.begin();
     for (const HostBlobId id : ids) {
         row = seek(row, rows_.end(), id);

@@ -28,7 +28,8 @@
 //   (2) entries <= slots
 //   (3) an entry is in the recency order exactly once: entries() is that order, oldest first
 //   (4) no parked entry is superseded by another one, or by the live conversation of the last
-//       set_live(); pinned entries are outside the rule
+//       set_live(); pinned entries are outside the rule, and so is the guarded donor of
+//       a request until its set_live()
 //   (5) evictions only grow
 //   (6) budget 0, slots 0 or prompt-cache 0: nothing is stored, every call is a no-op
 //   (7) a blob's count equals the number of holders that name it: parked entries, the live
@@ -231,6 +232,7 @@ class ConversationCache {
         std::vector<HostBlobId> ids;       // of the image, ascending
         std::vector<HostBlobId> only_ids;  // of those, what nobody else names
         Tombstone stone;                   // made beforehand: abort() must not need memory
+        std::optional<EntryId> guarded;
     };
     struct Incoming {
         ParkedEntry entry;
@@ -244,6 +246,7 @@ class ConversationCache {
         std::vector<HostBlobId> live;  // clean pages, ascending
         std::optional<Incoming> incoming;
         std::optional<Capture> capture;
+        std::optional<EntryId> spared;  // superseded, but the donor of the request under way
         CacheCounters counters;
         EntryId last_entry = 0;
     };

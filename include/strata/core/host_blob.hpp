@@ -40,11 +40,9 @@ class HostLedger {
     // One more holder refers to each of `blobs`. Precondition: ids ascending, each once, none of
     // them HostBlobId::none (holder_blobs() makes such a list); a known id has the known size.
     void add(std::span<const HostBlob> blobs);
-    // A holder refers to `ids` no longer. The ids whose count fell to zero, ascending.
+    // A holder refers to `ids` no longer; what nobody refers to leaves. Allocates nothing.
     // Precondition: ids ascending, each once, each known.
-    std::vector<HostBlobId> remove(std::span<const HostBlobId> ids);
-    // As remove(), without the list: allocates nothing and cannot fail.
-    void remove_quietly(std::span<const HostBlobId> ids) noexcept;
+    void remove(std::span<const HostBlobId> ids) noexcept;
 
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     // Holders of `id`; 0 when it is not known.

@@ -232,6 +232,22 @@ TEST_CASE("invariant 4: a pinned entry is outside the rule until it is unpinned"
     CHECK(desk.order() == std::vector{grown});
 }
 
+TEST_CASE("invariant 4: the donor of a request is spared until who is live is told") {
+    Desk desk(limits(10'000));
+    const EntryId donor = desk.park(desk.conversation(4, 100));
+    // What goes holds the donor whole (a pin had kept it beside it); the donor's pages are needed
+    // yet.
+    const SharedImage outgoing = desk.conversation(8, 100, {2, 6});
+    const SharedImage lent = desk.cached.borrow(donor, 0);
+    REQUIRE(desk.admit(outgoing, donor).admitted);
+    CHECK(desk.cached.commit(kPlenty).change.removed.empty());
+    CHECK(desk.cached.find(donor));
+    const BookChange change = desk.cached.set_live(live_pages(lent));
+    REQUIRE(change.removed.size() == 1);
+    CHECK(change.removed.front().entry == donor);
+    CHECK(desk.cached.retained_bytes() == 20);
+}
+
 TEST_CASE("invariant 5: evictions only grow and nothing else counts as one") {
     Desk desk(limits(70));
     std::int64_t before = 0;

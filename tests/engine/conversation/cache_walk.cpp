@@ -52,6 +52,7 @@ void CacheWalk::begin(bool steered) {
 }
 
 void CacheWalk::tell_live() {
+    donor_.reset();
     named_ = reference_.named();
     const BookChange change = cache_.set_live(session_.holding());
     reference_.set_live(session_.clean_pages(), session_.ids(), session_.steering(),
@@ -148,6 +149,7 @@ void CacheWalk::switch_conversation() {
         guarded = random_entry();
         image = borrow(*guarded);
     }
+    donor_ = guarded;
     if (!session_.empty()) {
         park({session_.describe(), random_reading(), guarded, false}, random_reading(), chance(5));
     }
@@ -263,6 +265,7 @@ void CacheWalk::branch_from_newest() {
     if (cache_.entries().empty() || cache_.entries().back().image->checkpoints.empty()) return;
     const EntryId donor = cache_.entries().back().entry;
     const SharedImage image = borrow(donor);
+    donor_ = donor;
     if (!session_.empty()) park({session_.describe(), kPlenty, donor, false}, kPlenty, false);
     session_.load(*image, image->checkpoints.front().mark.position);
     tell_live();

@@ -80,7 +80,8 @@ class CacheWalk {
     ConversationCache cache_;
     ReferenceCache reference_;
     SimSession session_;
-    std::vector<HostBlob> named_;  // before the step
+    std::vector<HostBlob> named_;   // before the step
+    std::optional<EntryId> donor_;  // of the switch under way
     std::uint64_t random_state_;
     std::uint64_t conversations_ = 0;
     std::uint64_t steps_ = 0;

@@ -175,6 +175,17 @@ TEST_CASE("at equal length the live conversation wins over a parked one") {
     CHECK(world.plan(branch(ids, kRoot)).source == S::root);
 }
 
+TEST_CASE("the root of another conversation is lent even where that is all it kept") {
+    const TokenIds ids = conversation();
+    World world;
+    world.entries = {entry(9, ids, {{CheckpointKind::root, kRoot}})};
+    const PromptPlan plan = world.plan(branch(ids, kRoot + 1));
+    CHECK(plan.reused == kRoot);
+    CHECK(plan.source == S::borrowed);
+    CHECK_FALSE(plan.restored);
+    CHECK(plan.switched);
+}
+
 TEST_CASE("a pinned entry is borrowed even at its end") {
     const TokenIds ids = conversation();
     World world;

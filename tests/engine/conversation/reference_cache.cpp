@@ -236,6 +236,7 @@ ReferenceCache::Admitted ReferenceCache::admit(const ParkRequest& request) {
         return refuse(request, ParkSkip::floor, LossCause::floor);
     }
     tried.capture->entry = ++tried.last_entry_;
+    tried.guarded_ = request.guarded;
     *this = tried;
     return {true, std::nullopt, false};
 }
@@ -250,9 +251,8 @@ std::optional<ParkSkip> ReferenceCache::commit(const MemoryReading& after) {
     }
     committed_since_ = true;
     for (std::size_t i = entries.size(); i-- > 0;) {
-        if (!entries[i].pinned && plainly_superseded(*entries[i].image, *entry.image)) {
-            remove(i, Removal::superseded);
-        }
+        if (entries[i].pinned || entries[i].entry == guarded_) continue;
+        if (plainly_superseded(*entries[i].image, *entry.image)) remove(i, Removal::superseded);
     }
     entries.push_back(entry);
     return {};
@@ -270,6 +270,13 @@ void ReferenceCache::set_live(const std::vector<HostBlob>& pages, const TokenIds
     if (!limits_.enabled()) return;
     live = pages;
     incoming.reset();
+    for (std::size_t i = 0; i < entries.size();) {
+        if (!entries[i].pinned && held_by_another(i)) {
+            remove(i, Removal::superseded);
+        } else {
+            ++i;
+        }
+    }
     if (ids.empty()) return;
     for (std::size_t i = entries.size(); i-- > 0;) {
         if (!entries[i].pinned && plainly_superseded(*entries[i].image, ids, steering, points)) {
@@ -318,12 +325,14 @@ void ReferenceCache::unpin(EntryId entry) {
     const auto at = place_of(entry);
     if (!at) return;
     entries[*at].pinned = false;
+    if (held_by_another(*at)) remove(*at, Removal::superseded);
+}
+
+bool ReferenceCache::held_by_another(std::size_t at) const {
     for (std::size_t i = 0; i < entries.size(); ++i) {
-        if (i != *at && plainly_superseded(*entries[*at].image, *entries[i].image)) {
-            remove(*at, Removal::superseded);
-            return;
-        }
+        if (i != at && plainly_superseded(*entries[at].image, *entries[i].image)) return true;
     }
+    return false;
 }
 
 void ReferenceCache::clear() {

@@ -79,6 +79,7 @@ class ReferenceCache {
     [[nodiscard]] std::vector<std::vector<HostBlob>> all_holders() const;
     [[nodiscard]] std::optional<std::size_t> place_of(EntryId entry) const;
     [[nodiscard]] std::optional<std::size_t> victim(std::optional<EntryId> guarded) const;
+    [[nodiscard]] bool held_by_another(std::size_t at) const;
     void remove(std::size_t at, Removal why);
     void add_stone(const ConversationImage& image, LossCause cause);
     Admitted refuse(const ParkRequest& request, ParkSkip why, LossCause cause);
@@ -87,6 +88,7 @@ class ReferenceCache {
     std::size_t newer_ = 0;
     bool committed_since_ = false;
     EntryId last_entry_ = 0;
+    std::optional<EntryId> guarded_;  // of the capture
 };
 
 }  // namespace strata::tests
