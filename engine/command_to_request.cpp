@@ -9,9 +9,6 @@ std::optional<protocol::ErrLine> unsupported_part(const protocol::GenCommand& co
     const auto refused = [&](const std::string& text) {
         return protocol::ErrLine{protocol::ErrCode::unsupported, command.id, false, text};
     };
-    if (command.steer && !command.steer->empty()) {
-        return refused("steer is " + *command.steer + ", allowed is off");
-    }
     if (!command.grammar.empty()) {
         return refused("grammar is " + command.grammar + ", allowed is none");
     }

@@ -10,7 +10,7 @@
 
 namespace strata {
 
-// A part of `command` that this engine does not have yet (grammar, steering); none when it has all.
+// A part of `command` that this engine does not have yet (grammar); none when it has all.
 [[nodiscard]] std::optional<protocol::ErrLine> unsupported_part(
     const protocol::GenCommand& command);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "engine/model/sampler.hpp"
@@ -60,6 +61,7 @@ struct Run {
     TimePoint chunk_began{};  // the chunk that is being read
     TimePoint looked{};       // at what came meanwhile
     PromptMarks marks{};
+    std::string_view steering{};  // what the request's mode adds: its fingerprint; empty = nothing
     Outcome outcome{};
 
     bool stopped() const { return *stop; }
@@ -205,6 +207,10 @@ Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
             check_request(request, runner_->geometry().vocabulary, limits_.context_tokens)) {
         return Failure{*std::move(refusal)};
     }
+    const auto steering = find_steering(request.identity.steering, runner_->steering_modes());
+    if (!steering) return steering.failure();
+    runner_->steer(*steering);
+    if (*steering) run.steering = runner_->steering_modes()[**steering].content;
     run.outcome.prompt_tokens = std::ssize(request.prompt);
     run.outcome.queue_ms =
         request.received == TimePoint{} ? 0 : ms_between(request.received, run.began);
@@ -242,7 +248,7 @@ PromptPlan OneConversationEngine::plan(const Run& run) const {
 void OneConversationEngine::choose(Run& run) {
     run.outcome.plan = plan(run);
     parked_->check(PressureWhere::request, run.outcome.plan.entry, false, run.events);
-    while (!parked_->validated(run.outcome.plan, run.request.identity.steering, run.events)) {
+    while (!parked_->validated(run.outcome.plan, run.steering, run.events)) {
         run.outcome.plan = plan(run);
     }
 }
@@ -262,7 +268,7 @@ Status<> OneConversationEngine::resume(Run& run) {
         if (auto back = bring_back(run); !back) return back;
     } else {
         session_->rewind(plan.reused);
-        if (plan.reused == 0) session_->set_steering(run.request.identity.steering);
+        if (plan.reused == 0) session_->set_steering(run.steering);
     }
     name_live(run);
     parked_->live_is(live_, run.events);
@@ -270,8 +276,8 @@ Status<> OneConversationEngine::resume(Run& run) {
 }
 
 Status<> OneConversationEngine::bring_back(Run& run) {
-    auto facts = parked_->bring_back(run.outcome.plan, run.request.identity.steering,
-                                     run.outcome.cache, run.events, [&] { show_life(run); });
+    auto facts = parked_->bring_back(run.outcome.plan, run.steering, run.outcome.cache, run.events,
+                                     [&] { show_life(run); });
     if (!facts) return facts.failure();
     live_ = *std::move(facts);
     return Done{};

@@ -45,6 +45,7 @@ Result<LoadedModel, LoadFailure> load_model(const EngineOptions& options,
     model.max_context = options.max_context;
     model.chunk_tokens = options.chunk_tokens;
     model.turn_token = static_cast<TokenId>(options.turn_token);
+    model.control_vectors = options.control_vectors;
     auto runner = load_runner(**device, model, progress);
     if (!runner) {
         return Failure{LoadFailure{status_of(runner.error().kind), runner.error().text}};

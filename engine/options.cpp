@@ -5,8 +5,11 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "strata/core/closest.hpp"
@@ -25,6 +28,9 @@ constexpr std::int64_t kPidMax = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMemoryMibMax = 1 << 24;     // 16 TiB: beyond any machine
 constexpr std::int64_t kParkedMax = 4096;           // each is looked at in every plan
 constexpr std::int64_t kPressureMsMax = 3'600'000;  // an hour: less often is never
+constexpr std::size_t kSteeringNameBytesMax = 32;   // as a label: it stands in CACHE lines
+constexpr float kSteeringScaleMax = 1000;           // beyond any use; keeps products finite
+constexpr std::size_t kControlVectorsMax = 64;      // each holds memory on the device
 constexpr std::string_view kVersion = STRATA_VERSION;
 
 OptionRow integer(std::string_view name, std::string_view argument, OptionGroup group,
@@ -93,6 +99,61 @@ OptionRow toggle(std::string_view name, std::string_view help, bool EngineOption
     row.set = [member](EngineOptions& options, std::string_view) {
         options.*member = true;
         return true;
+    };
+    row.show = [](const EngineOptions&) { return std::string(); };
+    return row;
+}
+
+bool is_steering_name(std::string_view name) {
+    constexpr std::string_view kReserved[] = {"off", "0"};  // both say "none" on the wire
+    const bool allowed = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+    });
+    return allowed && !name.empty() && name.size() <= kSteeringNameBytesMax &&
+           std::find(std::begin(kReserved), std::end(kReserved), name) == std::end(kReserved);
+}
+
+// NAME=FILE or NAME=FILE:SCALE; what follows the last colon is a scale when it reads as a number.
+std::optional<ControlVector> parse_control_vector(std::string_view value) {
+    const std::size_t equals = value.find('=');
+    if (equals == std::string_view::npos) return std::nullopt;
+    const std::string_view name = value.substr(0, equals);
+    std::string_view file = value.substr(equals + 1);
+    float scale = 1.0F;
+    const std::size_t colon = file.rfind(':');
+    if (colon != std::string_view::npos) {
+        const char* end = file.data() + file.size();
+        float number = 0;
+        const auto [stop, error] = std::from_chars(file.data() + colon + 1, end, number);
+        if (stop == end && colon + 1 < file.size()) {
+            const bool in_range = error == std::errc{} && std::abs(number) <= kSteeringScaleMax;
+            if (!in_range) return std::nullopt;
+            scale = number;
+            file = file.substr(0, colon);
+        }
+    }
+    if (!is_steering_name(name) || file.empty()) return std::nullopt;
+    return ControlVector{std::string(name), std::string(file), scale};
+}
+
+OptionRow control_vector_row() {
+    OptionRow row{"--control-vector",
+                  "NAME=FILE[:SCALE]",
+                  OptionGroup::model,
+                  "a way to steer, which requests ask for by its name: a GGUF file with a tensor "
+                  "direction.N (F32) for each layer N that it is added behind, times SCALE; may be "
+                  "given several times; SCALE is 1 unless given",
+                  {},
+                  "NAME of at most 32 letters, digits, _, - or ., not off or 0, each once; SCALE "
+                  "within -1000 and 1000",
+                  {}};
+    row.set = [](EngineOptions& options, std::string_view value) {
+        auto& all = options.control_vectors;
+        auto one = parse_control_vector(value);
+        const auto same = [&](const ControlVector& each) { return each.name == one->name; };
+        if (!one || std::any_of(all.begin(), all.end(), same)) return false;
+        all.push_back(*std::move(one));
+        return all.size() <= kControlVectorsMax;
     };
     row.show = [](const EngineOptions&) { return std::string(); };
     return row;
@@ -189,6 +250,7 @@ std::vector<OptionRow> make_table() {
     rows.push_back(
         choice<ElementType>("--kv", "TYPE", OptionGroup::model, "element type of keys and values",
                             {{"f16", ElementType::f16}, {"f32", ElementType::f32}}, &O::kv));
+    rows.push_back(control_vector_row());
     for (auto& row : machine_rows()) rows.push_back(std::move(row));
     for (auto& row : prompt_rows()) rows.push_back(std::move(row));
     for (auto& row : conversation_rows()) rows.push_back(std::move(row));

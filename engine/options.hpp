@@ -14,6 +14,7 @@
 #include "strata/backend/tensor.hpp"
 #include "strata/core/result.hpp"
 #include "strata/core/types.hpp"
+#include "strata/model/runner.hpp"
 
 namespace strata {
 
@@ -27,6 +28,7 @@ struct EngineOptions {
     ElementType kv = ElementType::f16;
     DeviceChoice device = DeviceChoice::cpu;
     KernelChoice kernels = KernelChoice::automatic;
+    std::vector<ControlVector> control_vectors;  // names differ
     std::int64_t chunk_tokens = 512;
     std::int64_t chunk_ms = 250;
     std::int64_t prompt_cache = 6;
@@ -52,7 +54,8 @@ inline constexpr std::int64_t kDefaultContextTokensMax = 32768;
 
 enum class OptionGroup : std::uint8_t { model, machine, prompt, conversations, process };
 
-// One row of the table. `set` parses and checks a value; its refusal says only what is allowed.
+// One row of the table; a row that may be given several times adds to what is there. `set` parses
+// and checks a value; its refusal says only what is allowed.
 struct OptionRow {
     std::string_view name;      // with its dashes
     std::string_view argument;  // how --help shows the value; empty: a switch

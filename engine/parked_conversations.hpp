@@ -54,7 +54,8 @@ class ParkedConversations {
     // When the idle engine looks next; absent: it need not.
     [[nodiscard]] std::optional<TimePoint> next_idle_check() const;
 
-    // False: the snapshot that the plan chose is not good and is gone; plan again.
+    // False: the snapshot that the plan chose is not good and is gone; plan again. `steering`, here
+    // and below: fingerprint of what the request's steering mode adds; empty = off.
     [[nodiscard]] bool validated(const PromptPlan& plan, std::string_view steering,
                                  ConversationEvents& events);
     // Takes or borrows what the plan brings back, and does with the outgoing conversation what the

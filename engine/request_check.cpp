@@ -55,4 +55,16 @@ std::optional<RequestRefusal> check_request(const GenerateRequest& request, std:
     return std::nullopt;
 }
 
+Result<std::optional<std::size_t>, RequestRefusal> find_steering(
+    std::string_view name, std::span<const SteeringMode> modes) {
+    if (name.empty()) return std::optional<std::size_t>();
+    std::string known = "off";
+    for (std::size_t i = 0; i < modes.size(); ++i) {
+        if (modes[i].name == name) return std::optional(i);
+        known += ", " + modes[i].name;
+    }
+    return Failure{RequestRefusal{RefusalCode::bad_field,
+                                  "steer is " + std::string(name) + ", allowed: " + known}};
+}
+
 }  // namespace strata

@@ -2,8 +2,11 @@
 // touched.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "strata/engine.hpp"
 
@@ -13,5 +16,10 @@ namespace strata {
 [[nodiscard]] std::optional<RequestRefusal> check_request(const GenerateRequest& request,
                                                           std::int64_t vocabulary,
                                                           Position context_tokens);
+
+// The place in `modes` of the steering mode that `name` asks for; none when it is empty (off).
+// Refused: no mode is called so.
+[[nodiscard]] Result<std::optional<std::size_t>, RequestRefusal> find_steering(
+    std::string_view name, std::span<const SteeringMode> modes);
 
 }  // namespace strata

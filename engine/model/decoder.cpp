@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "strata/core/invariant.hpp"
+
 namespace strata {
 namespace {
 
@@ -25,7 +27,9 @@ std::int64_t columns(const DecoderLayer& layer) {
 }  // namespace
 
 bool Decoder::forward(Ops& ops, Arena& arena, std::int64_t rows, Rows logits,
-                      const std::function<bool()>& go_on) const {
+                      const std::function<bool()>& go_on,
+                      std::span<const float* const> directions) const {
+    STRATA_INVARIANT(directions.empty() || directions.size() == layers.size());
     const Arena::Scope scope(arena);
     Rows x = arena.rows(rows, width);
     float* rotations = arena.floats(rows * 2 * angles.pairs);
@@ -46,6 +50,8 @@ bool Decoder::forward(Ops& ops, Arena& arena, std::int64_t rows, Rows logits,
         }
         if (!go_on()) return false;
         add_part(layer.ffn, pass, layer.ffn_gain, x);
+        const auto at = static_cast<std::size_t>(&layer - layers.data());
+        if (!directions.empty() && directions[at] != nullptr) ops.add_to_rows(x, directions[at]);
         if (!go_on()) return false;
     }
     ops.rms_norm(x, output_gain, epsilon, x);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -32,9 +33,11 @@ struct Decoder {
 
     // Enqueues the step that ops.begin() announced. `logits`: one row of the vocabulary's width for
     // the step's last token; no values = not wanted. `go_on` is asked after every part; when it
-    // says no, nothing more is enqueued and the answer is false.
+    // says no, nothing more is enqueued and the answer is false. `directions`: what is added to x
+    // behind each layer ([width]; null = nothing); empty = behind none.
     bool forward(Ops& ops, Arena& arena, std::int64_t rows, Rows logits,
-                 const std::function<bool()>& go_on) const;
+                 const std::function<bool()>& go_on,
+                 std::span<const float* const> directions = {}) const;
     // Floats that forward() takes from its arena for a step of `rows` tokens.
     std::int64_t scratch_floats(std::int64_t rows) const;
 };

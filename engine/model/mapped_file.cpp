@@ -35,8 +35,8 @@ class OpenFile {
 
 }  // namespace
 
-Result<MappedFile> MappedFile::open(const std::string& path) {
-    const std::string which = "model file " + gguf::in_quotes(path);
+Result<MappedFile> MappedFile::open(const std::string& path, std::string_view kind) {
+    const std::string which = std::string(kind) + " " + gguf::in_quotes(path);
     struct stat facts {};
     // Asked before opening: opening a pipe without a writer would wait for one.
     if (::stat(path.c_str(), &facts) != 0) return refuse(which + ": " + last_error());

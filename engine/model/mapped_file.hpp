@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "strata/core/result.hpp"
@@ -14,8 +15,8 @@ namespace strata {
 
 class MappedFile {
   public:
-    // Refuses what is not a regular, non-empty, readable file.
-    static Result<MappedFile> open(const std::string& path);
+    // Refuses what is not a regular, non-empty, readable file. `kind`: what refusals call it.
+    static Result<MappedFile> open(const std::string& path, std::string_view kind = "model file");
     MappedFile(MappedFile&& other) noexcept
         : address_(std::exchange(other.address_, nullptr)),
           bytes_(std::exchange(other.bytes_, 0)) {}

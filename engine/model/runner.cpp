@@ -2,8 +2,10 @@
 #include "strata/model/runner.hpp"
 
 #include <utility>
+#include <vector>
 
 #include "engine/model/arch/architectures.hpp"
+#include "engine/model/control_vector.hpp"
 #include "engine/model/model_config.hpp"
 #include "engine/model/vocabulary.hpp"
 #include "engine/model/weight_loader.hpp"
@@ -26,6 +28,8 @@ class LoadedRunner final : public Runner {
         Buffer scratch;
         Buffer logits;
         std::int64_t chunk_tokens = 0;
+        std::vector<Directions> directions;  // of each steering mode
+        std::vector<SteeringMode> modes;
     };
     LoadedRunner(Device& device, Parts parts)
         : device_(device), parts_(std::move(parts)), arena_(parts_.scratch) {}
@@ -34,6 +38,7 @@ class LoadedRunner final : public Runner {
     const VocabularyFacts& vocabulary() const override { return parts_.vocabulary; }
     Device& device() override { return device_; }
     std::int64_t chunk_tokens_max() const override { return parts_.chunk_tokens; }
+    std::span<const SteeringMode> steering_modes() const override { return parts_.modes; }
 
     bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                  std::span<float> logits) override {
@@ -45,8 +50,10 @@ class LoadedRunner final : public Runner {
         Ops& ops = device_.ops();
         ops.begin({ids, first, memory.pages, memory.running_state});
         const Rows row{wanted ? parts_.logits.f32() : nullptr, 1, vocabulary};
-        const bool whole =
-            parts_.decoder.forward(ops, arena_, rows, row, [this] { return goes_on(); });
+        std::span<const float* const> directions;
+        if (steering()) directions = parts_.directions.at(*steering()).layers;
+        const bool whole = parts_.decoder.forward(
+            ops, arena_, rows, row, [this] { return goes_on(); }, directions);
         if (whole && wanted) {
             device_.copy_to_host(logits.data(), row.values, logits.size_bytes());
         }
@@ -86,6 +93,29 @@ Status<> check_fit(const RunnerOptions& options, const ModelConfig& config) {
     return Done{};
 }
 
+Result<std::vector<ControlVectorValues>> read_control_vectors(const RunnerOptions& options,
+                                                              const ModelConfig& config) {
+    std::vector<ControlVectorValues> out;
+    for (const ControlVector& one : options.control_vectors) {
+        auto values = read_control_vector(one, config.width, config.layers.size());
+        if (!values.ok()) return values.failure();
+        out.push_back(std::move(*values));
+    }
+    return out;
+}
+
+// The steering modes in `out`, and their values on the device.
+Status<> add_steering(Device& device, const RunnerOptions& options,
+                      const std::vector<ControlVectorValues>& values, LoadedRunner::Parts& out) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        Result<Directions> directions = upload_directions(device, values[i]);
+        if (!directions.ok()) return directions.failure();
+        out.directions.push_back(std::move(*directions));
+        out.modes.push_back({options.control_vectors[i].name, values[i].fingerprint});
+    }
+    return Done{};
+}
+
 // That the file has every tensor in its shape, before the first of many gigabytes is read.
 Status<> rehearse(const Weights& weights, const ModelConfig& config, const Geometry& geometry) {
     WeightLoader rehearsal(weights);
@@ -103,6 +133,8 @@ Result<LoadedRunner::Parts> load_parts(Device& device, const RunnerOptions& opti
     Result<VocabularyFacts> vocabulary = read_vocabulary(weights->header(), config->vocabulary);
     if (!vocabulary.ok()) return vocabulary.failure();
     if (const Status<> fits = check_fit(options, *config); !fits.ok()) return fits.failure();
+    const auto steering = read_control_vectors(options, *config);
+    if (!steering.ok()) return steering.failure();
 
     LoadedRunner::Parts out;
     out.chunk_tokens = options.chunk_tokens;
@@ -118,6 +150,9 @@ Result<LoadedRunner::Parts> load_parts(Device& device, const RunnerOptions& opti
     out.decoder = load_decoder({*config, out.geometry, load});
     if (load.refusal()) return Failure<Refusal>{*load.refusal()};
     out.tensors = load.take();
+    if (const Status<> steered = add_steering(device, options, *steering, out); !steered.ok()) {
+        return steered.failure();
+    }
     out.vocabulary.model_id = weights->fingerprint();
     if (progress) progress(weights->tensor_bytes(), weights->tensor_bytes());
 

@@ -83,6 +83,9 @@ Result<LoadedModel, LoadFailure> load_fake(const EngineOptions& options,
     shape.chunk_tokens = options.chunk_tokens;
     auto device = std::make_shared<FakeDevice>();
     auto runner = std::make_unique<FakeRunner>(shape, device);
+    for (const ControlVector& one : options.control_vectors) {
+        runner->modes.push_back({one.name, one.path + ":" + std::to_string(one.scale)});
+    }
     runner->layers = behaviour.get("layers");
     runner->on_layer = [behaviour](const FakePass& pass, std::int64_t) {
         if (pass.first >= behaviour.get("slow_from")) sleep_ms(behaviour.get("layer_ms"));

@@ -117,7 +117,8 @@ std::uint64_t FakeRunner::write_row(const SequenceMemory& memory, std::size_t la
                                     TokenId id, std::uint64_t below) const {
     const auto token = static_cast<std::uint64_t>(id);
     const auto position = static_cast<std::uint64_t>(row);
-    const std::array<std::uint64_t, 2> key{mix(below, token), mix(position, token)};
+    const std::array<std::uint64_t, 2> key{mix(below, token) + steering_salt(),
+                                           mix(position, token)};
     const std::uint64_t value = mix(key[0], key[1] + layer);
     std::memcpy(row_address(memory, layer, row, false), key.data(), kKeyBytes);
     std::memcpy(row_address(memory, layer, row, true), &value, kValueBytes);
@@ -135,7 +136,9 @@ std::uint64_t FakeRunner::advance_state(const SequenceMemory& memory,
         std::memcpy(window.data(), state + kMatrixBytes, kConvBytes);
         for (const TokenId id : ids) {
             const auto token = static_cast<std::uint64_t>(id);
-            for (auto& word : matrix) word = mix(word + layer, mix(token, window[0]));
+            for (auto& word : matrix) {
+                word = mix(word + layer, mix(token, window[0])) + steering_salt();
+            }
             std::rotate(window.begin(), window.begin() + 1, window.end());
             window.back() = token + 1;
         }
@@ -146,6 +149,15 @@ std::uint64_t FakeRunner::advance_state(const SequenceMemory& memory,
         state += kMatrixBytes + kConvBytes;
     }
     return hash;
+}
+
+// 0 without steering.
+std::uint64_t FakeRunner::steering_salt() const {
+    if (!steering()) return 0;
+    std::uint64_t salt = 1;
+    for (const char c : modes.at(*steering()).content)
+        salt = mix(salt, static_cast<unsigned char>(c));
+    return salt;
 }
 
 bool FakeRunner::compute_layers(const FakePass& pass) {
@@ -184,10 +196,12 @@ bool FakeRunner::forward(const SequenceMemory& memory, Position first, std::span
 }
 
 TokenIds fake_answer(const FakeShape& shape, std::span<const TokenId> prompt, std::int64_t max_new,
-                     const std::map<Position, TokenId>& script) {
+                     const std::map<Position, TokenId>& script, const SteeringMode& steering) {
     auto device = std::make_shared<FakeDevice>();
     FakeRunner runner(shape, device);
     runner.script = script;
+    runner.modes = {steering};
+    if (!steering.content.empty()) runner.steer(0);
     const Position rows = std::ssize(prompt) + max_new;
     std::vector<Buffer> pages;
     std::vector<void*> addresses;

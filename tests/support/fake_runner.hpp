@@ -1,7 +1,8 @@
 // A model without weights, for tests of everything above model/. Each K/V row is a hash of all rows
 // below it, its token and its position; the running state is a hash of its tokens; logits are a
-// hash of all rows and the state. So an answer changes when anything that was reused is not what it
-// should be, and chunks do not matter. Its device is host memory with a limit.
+// hash of all rows and the state. A steering mode goes into every one of these hashes. So an answer
+// changes when anything that was reused is not what it should be, and chunks do not matter. Its
+// device is host memory with a limit.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +64,7 @@ class FakeRunner : public Runner {
     const VocabularyFacts& vocabulary() const override { return facts_; }
     Device& device() override { return *device_; }
     std::int64_t chunk_tokens_max() const override { return shape_.chunk_tokens; }
+    std::span<const SteeringMode> steering_modes() const override { return modes; }
     bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                  std::span<float> logits) override;
 
@@ -74,6 +76,7 @@ class FakeRunner : public Runner {
     std::int64_t layers = 0;
     bool nan_logits = false;
     std::vector<FakePass> passes;
+    std::vector<SteeringMode> modes;  // each changes all hashes by its content
     // From now on the geometry says another size than that of the memory that was allocated by it.
     void grow_state() { ++geometry_.matrix_state_bytes; }
 
@@ -84,6 +87,7 @@ class FakeRunner : public Runner {
     std::uint64_t advance_state(const SequenceMemory& memory, std::span<const TokenId> ids) const;
 
     bool compute_layers(const FakePass& pass);
+    std::uint64_t steering_salt() const;
 
     FakeShape shape_;
     std::shared_ptr<FakeDevice> device_;
@@ -95,6 +99,7 @@ class FakeRunner : public Runner {
 // of its own: the oracle for whatever road an engine took. Ends before kFakeEnd.
 [[nodiscard]] TokenIds fake_answer(const FakeShape& shape, std::span<const TokenId> prompt,
                                    std::int64_t max_new,
-                                   const std::map<Position, TokenId>& script = {});
+                                   const std::map<Position, TokenId>& script = {},
+                                   const SteeringMode& steering = {});
 
 }  // namespace strata::tests

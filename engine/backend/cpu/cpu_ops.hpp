@@ -39,6 +39,7 @@ class CpuOps final : public Ops {
     void begin(const Step& step) override;
     void embed(const Weight& table, Rows x) override;
     void rms_norm(Rows x, const float* gain, float epsilon, Rows y) override;
+    void add_to_rows(Rows x, const float* v) override;
     void linear(Rows x, std::span<const Projection> projections) override;
     void gated_linear(Rows x, const Weight& gate, const Weight& up, Rows y) override;
     void rope_table(const RopeAngles& angles, float* table) override;

@@ -58,6 +58,14 @@ void CpuOps::rms_norm(Rows x, const float* gain, float epsilon, Rows y) {
     });
 }
 
+void CpuOps::add_to_rows(Rows x, const float* v) {
+    for_rows(x.rows, 2 * x.cols, [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t t = begin; t < end; ++t) {
+            kernels_.add_scaled(v, 1.0F, x.cols, x.values + t * x.cols);
+        }
+    });
+}
+
 void CpuOps::linear(Rows x, std::span<const Projection> projections) {
     products_.clear();
     for (const Projection& one : projections) {

@@ -141,6 +141,9 @@ class Ops {
     // y[t] = RMS(x[t], gain). Any number of rows; y may be x.
     virtual void rms_norm(Rows x, const float* gain, float epsilon, Rows y) = 0;
 
+    // x[t] += v for each row; v: [x.cols]. Any number of rows.
+    virtual void add_to_rows(Rows x, const float* v) = 0;
+
     // Every projection of the same x. Any number of rows.
     virtual void linear(Rows x, std::span<const Projection> projections) = 0;
 

@@ -2,8 +2,10 @@
 // the weights and the scratch memory; the conversation's memory belongs to state/live_session.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,6 +34,12 @@ struct VocabularyFacts {
     std::string name;          // general.name
 };
 
+// A way to steer the model: directions that are added to the hidden state behind its layers.
+struct SteeringMode {
+    std::string name;
+    std::string content;  // fingerprint of all that it adds, layers and scale included; not empty
+};
+
 class Runner {
   public:
     virtual ~Runner() = default;
@@ -41,6 +49,12 @@ class Runner {
 
     // Most tokens that one forward() takes.
     virtual std::int64_t chunk_tokens_max() const = 0;
+
+    // The steering modes that can be asked for.
+    virtual std::span<const SteeringMode> steering_modes() const { return {}; }
+    // Every forward() from here on is steered by this one of steering_modes(), or, as those of a
+    // new runner, by none. Rows and states belong to the mode that they were computed with.
+    void steer(std::optional<std::size_t> mode) { steering_ = mode; }
 
     // Asked between two parts of a layer while forward() computes, on its thread: false = abandon
     // the pass. A pass of many tokens may take long; this is where it can show that it lives. The
@@ -58,9 +72,20 @@ class Runner {
 
   protected:
     bool goes_on() const { return !watch_ || watch_(); }
+    std::optional<std::size_t> steering() const { return steering_; }
 
   private:
     Watch watch_;
+    std::optional<std::size_t> steering_;
+};
+
+// A steering mode to load: a GGUF file with tensors "direction.N" (F32, one value for each of the
+// model's width), each of them added, times `scale`, to the hidden state behind layer N. Layers are
+// counted from 0, as the model file's "blk.N" are; one without a tensor stays as it is.
+struct ControlVector {
+    std::string name;
+    std::string path;
+    float scale = 1.0F;
 };
 
 struct RunnerOptions {
@@ -69,6 +94,7 @@ struct RunnerOptions {
     std::int64_t max_context = 0;  // rows; more than the model was made for is refused
     std::int64_t chunk_tokens = 512;
     TokenId turn_token = -1;  // must be an id of the vocabulary; -1 = none is asked for
+    std::vector<ControlVector> control_vectors;
 };
 
 // Loads a GGUF file (also split files) onto the device. `progress(bytes_done, bytes_total)` is

@@ -122,4 +122,33 @@ TEST_CASE("every number of the table is refused below and above its range") {
     }
 }
 
+TEST_CASE("control vectors add up and a number behind the last colon is their scale") {
+    const auto options =
+        parse({"--model", "m", "--control-vector", "calm=a.gguf",
+               "--control-vector=Up-2.x_=b:c.gguf:-0.5", "--control-vector", "far=d:e"})
+            .value();
+    REQUIRE(options.control_vectors.size() == 3);
+    CHECK(options.control_vectors[0].name == "calm");
+    CHECK(options.control_vectors[0].path == "a.gguf");
+    CHECK(options.control_vectors[0].scale == 1.0F);
+    CHECK(options.control_vectors[1].name == "Up-2.x_");
+    CHECK(options.control_vectors[1].path == "b:c.gguf");
+    CHECK(options.control_vectors[1].scale == -0.5F);
+    CHECK(options.control_vectors[2].path == "d:e");
+}
+
+TEST_CASE("a control vector without a good name or file or scale is refused as an option") {
+    for (const std::string value :
+         {"a.gguf", "=a.gguf", "off=a.gguf", "0=a.gguf", "a b=a.gguf", "calm=", "calm=:2",
+          "calm=a.gguf:1001", "calm=a.gguf:nan", "calm=a.gguf:inf",
+          "a23456789012345678901234567890123=a.gguf"}) {
+        INFO(value);
+        CHECK_THAT(refusal({"--model", "m", "--control-vector", value}),
+                   Catch::Contains("--control-vector is \"" + value) && Catch::Contains("allowed"));
+    }
+    CHECK_THAT(
+        refusal({"--model", "m", "--control-vector", "calm=a", "--control-vector", "calm=b"}),
+        Catch::Contains("calm=b") && Catch::Contains("each once"));
+}
+
 }  // namespace strata

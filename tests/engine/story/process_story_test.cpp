@@ -130,7 +130,7 @@ TEST_CASE("every refusal has its code and its id and leaves the engine in step")
         {"GEN 5 id=4 stop=97 ids=10", "ERR bad_token id=4"},
         {gen(5, 181, prompt), "ERR too_long id=5"},
         {gen(6, 5, prompt, " root=21"), "ERR bad_field id=6"},
-        {gen(6, 5, prompt, " steer=calm"), "ERR unsupported id=6"},
+        {gen(6, 5, prompt, " steer=calm"), "ERR bad_field id=6"},
         {gen(6, 5, prompt, " grammar=g1"), "ERR unsupported id=6"},
         {"CACHE list", "ERR unsupported id=0"},
         {"TRIM", "ERR unsupported id=0"},
