@@ -32,7 +32,6 @@ class FaultyDevice : public Device {
   public:
     FaultyDevice(std::unique_ptr<Device> inner, Fault fault)
         : inner_(std::move(inner)), fault_(fault) {}
-    Device& inner() { return *inner_; }
     void set_page_bytes(std::size_t bytes) { page_bytes_ = bytes; }
 
     DeviceFacts facts() const override { return inner_->facts(); }
@@ -87,27 +86,6 @@ class FaultyDevice : public Device {
     std::map<const std::byte*, std::size_t> pages_;  // begin and bytes, of all that ever were
 };
 
-// The real runner, over the faulty device for whoever keeps conversations.
-class FaultyRunner : public Runner {
-  public:
-    FaultyRunner(std::unique_ptr<Runner> inner, FaultyDevice& device)
-        : inner_(std::move(inner)), device_(&device) {
-        device.set_page_bytes(inner_->geometry().page_bytes());
-    }
-    const Geometry& geometry() const override { return inner_->geometry(); }
-    const VocabularyFacts& vocabulary() const override { return inner_->vocabulary(); }
-    Device& device() override { return *device_; }
-    std::int64_t chunk_tokens_max() const override { return inner_->chunk_tokens_max(); }
-    void forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
-                 std::span<float> logits) override {
-        inner_->forward(memory, first, ids, logits);
-    }
-
-  private:
-    std::unique_ptr<Runner> inner_;
-    FaultyDevice* device_;
-};
-
 Result<LoadedModel, LoadFailure> load_faulty(const EngineOptions& options,
                                              const LoadProgress& progress, Fault fault) {
     CpuDeviceOptions cpu;
@@ -122,10 +100,10 @@ Result<LoadedModel, LoadFailure> load_faulty(const EngineOptions& options,
     model.kv_type = options.kv;
     model.max_context = options.max_context;
     model.chunk_tokens = options.chunk_tokens;
-    auto runner = load_runner(device->inner(), model, progress);
+    auto runner = load_runner(*device, model, progress);
     if (!runner) return Failure{LoadFailure{ExitStatus::model_refused, runner.error().text}};
-    auto faulty = std::make_unique<FaultyRunner>(std::move(runner).value(), *device);
-    return LoadedModel{std::move(device), std::move(faulty)};
+    device->set_page_bytes((*runner)->geometry().page_bytes());
+    return LoadedModel{std::move(device), std::move(runner).value()};
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
