@@ -24,6 +24,10 @@ constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 // A thread costs about 50 us to start; fewer bytes than this are moved sooner by one.
 constexpr std::size_t kThreadedBytesMin = std::size_t{2} << 20;
 
+// Neighbours that lie in one large page of the system are one thread's: two that touch a fresh one
+// first both have it cleared.
+constexpr std::size_t kNeighbourBytes = std::size_t{2} << 20;
+
 class Summer {
   public:
     Summer() { XXH3_128bits_reset(&state_); }
@@ -54,6 +58,7 @@ void for_each_block(std::span<const std::span<std::byte>> pieces, const Visit& v
 // The work that several threads share.
 struct Shared {
     std::size_t count;
+    std::size_t at_a_time;
     const std::function<void(std::size_t)>& work;
     std::atomic<std::size_t> next = 0;
     std::atomic<bool> failed = false;
@@ -64,9 +69,10 @@ struct Shared {
         while (!failed) {
             try {
                 if (step) step();
-                const std::size_t index = next++;
-                if (index >= count) return;
-                work(index);
+                const std::size_t first = next.fetch_add(at_a_time);
+                if (first >= count) return;
+                const std::size_t end = std::min(first + at_a_time, count);
+                for (std::size_t i = first; i < end && !failed; ++i) work(i);
             } catch (...) {
                 const std::lock_guard lock(mutex);
                 if (!failed.exchange(true)) fault = std::current_exception();
@@ -118,12 +124,16 @@ bool device_equals(Device& device, const void* on_device,
 void for_each_at_once(std::size_t count, std::size_t bytes, int threads,
                       const std::function<void(std::size_t)>& work,
                       const std::function<void()>& step) {
+    if (count == 0) return;
     const std::size_t wanted =
         bytes < kThreadedBytesMin
             ? 1
             : std::min(count,
                        static_cast<std::size_t>(std::clamp(threads, 1, kTransferThreadsMax)));
-    Shared shared{count, work, 0, false, {}, nullptr};
+    const std::size_t neighbours = kNeighbourBytes / std::max<std::size_t>(bytes / count, 1);
+    const std::size_t share = (count + wanted - 1) / wanted;
+    const std::size_t at_a_time = std::clamp<std::size_t>(neighbours, 1, share);
+    Shared shared{count, at_a_time, work, 0, false, {}, nullptr};
     {
         std::vector<std::jthread> others;
         try {

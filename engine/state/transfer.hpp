@@ -30,7 +30,8 @@ void copy_from_pieces(Device& device, void* to_device,
 // Calls work(0) to work(count - 1), each once, on up to `threads` threads, the caller's among them.
 // What a call throws first is thrown here when all threads have ended; calls that have not begun
 // then are left out. `bytes` of all calls together decide whether more than one thread is worth it.
-// `step`, unless it is empty, is called on the caller's thread before each of its calls.
+// `step`, unless it is empty, is called on the
+// caller's thread at least once, and again between its calls.
 void for_each_at_once(std::size_t count, std::size_t bytes, int threads,
                       const std::function<void(std::size_t)>& work,
                       const std::function<void()>& step = {});
