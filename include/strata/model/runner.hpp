@@ -94,7 +94,7 @@ struct RunnerOptions {
     std::int64_t max_context = 0;  // rows; more than the model was made for is refused
     std::int64_t chunk_tokens = 512;
     TokenId turn_token = -1;  // must be an id of the vocabulary; -1 = none is asked for
-    std::vector<ControlVector> control_vectors;
+    std::vector<ControlVector> control_vectors{};
 };
 
 // Loads a GGUF file (also split files) onto the device. `progress(bytes_done, bytes_total)` is
