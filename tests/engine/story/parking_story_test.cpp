@@ -146,6 +146,32 @@ TEST_CASE("a one shot leaves the chat parked and is itself not kept") {
     CHECK(back.outcome.cache.parked == 0);
 }
 
+TEST_CASE("a one shot inside a parked chat brings the chat back and leaves it as it was") {
+    Chat chat(kHybrid, caching(64 * kMib));
+    const TokenIds a = opening(1);
+    GenerateRequest opens = EngineStage::request(a);
+    opens.label = "chat-a";
+    const Told first = chat.stage.run(opens);
+    (void)chat.say(opening(2));
+    GenerateRequest side = EngineStage::request(follow_up(a, first.answer, 7));
+    side.keep = false;
+    side.label = "title";
+    const Told title = chat.stage.run(side);
+    check_verdict(title, true, true);
+    CHECK(title.outcome.plan.takes);
+    CHECK(title.outcome.plan.source == ResumeSource::parked);
+    CHECK(title.outcome.conversation == 1);
+    const Told next = chat.say(follow_up(a, first.answer, 3));
+    check_verdict(next, false, false);
+    CHECK(next.outcome.plan.reused >= std::ssize(a));
+    CHECK(next.outcome.conversation == 1);
+    const Told other = chat.say(opening(5));
+    const auto park = std::find_if(other.cache.begin(), other.cache.end(),
+                                   [](const auto& each) { return each.step == Step::park; });
+    REQUIRE(park != other.cache.end());
+    CHECK(park->conversation == 1);
+}
+
 TEST_CASE("below the floor an idle engine gives back the oldest until the target is reached") {
     Chat chat(kHybrid, caching(64 * kMib));
     const TokenIds a = opening(1);
