@@ -46,6 +46,14 @@ struct Timings {
     double write_ms = 0;
 };
 
+// How far the prompt is read.
+struct PromptProgress {
+    std::int64_t prompt_tokens = 0;
+    std::int64_t reused_tokens = 0;
+    std::int64_t processed_tokens = 0;  // the reused ones included
+    double ms = 0;                      // since the engine began with the request
+};
+
 struct ReplyEnd {
     AnswerFinish finish = AnswerFinish::stop;
     std::string stop_string;  // the one that was met; "" = none
@@ -59,6 +67,8 @@ class ReplyWriter {
   public:
     virtual ~ReplyWriter() = default;
     virtual void begin() = 0;  // the request is in the engine's queue
+    // Comes before the first delta.
+    virtual void progress(const PromptProgress&) {}
     virtual void delta(const ReplyDelta& delta) = 0;
     virtual void end(const ReplyEnd& end) = 0;
     virtual void fail(const ApiError& error) = 0;

@@ -78,7 +78,8 @@ struct ChatRequest {
     std::vector<std::string> stop;
     std::optional<std::int64_t> max_tokens;  // of the answer; absent = the room left
     bool stream = false;
-    bool include_usage = false;  // a usage chunk at the end of a stream
+    bool include_usage = false;    // a usage chunk at the end of a stream
+    bool return_progress = false;  // chunks that say how far the prompt is read
     bool logprobs = false;
     std::int64_t top_logprobs = 0;  // 0..kTopLogprobsAskedMax
 };

@@ -131,12 +131,16 @@ void ChatRun::on_admitted(const Ticket& ticket) {
 
 void ChatRun::on_resume(const protocol::ResumeLine& line) {
     prompt_position_ = line.reused;
+    prompt_reused_ = line.reused;
 }
 
 void ChatRun::on_progress(const protocol::ProgressLine& line) {
     if (line.position <= prompt_position_) return;
     places_.speed.read(steady_seconds(), line.position - prompt_position_);
     prompt_position_ = line.position;
+    if (phase_ == Phase::ended) return;
+    begin_answer();
+    writer_->progress({line.prompt_tokens, prompt_reused_, line.position, line.ms});
 }
 
 void ChatRun::on_token(const protocol::TokenLine& line) {

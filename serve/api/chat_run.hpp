@@ -102,6 +102,7 @@ class ChatRun final : public Exchange,
     std::size_t top_logprobs_ = 0;
     bool stop_met_ = false;
     std::int64_t prompt_position_ = 0;             // prompt tokens that the engine has
+    std::int64_t prompt_reused_ = 0;               // of them not read again
     std::vector<TokenProbability> held_logprobs_;  // of tokens whose text is not out yet
     std::int64_t reasoning_tokens_ = 0;
     std::chrono::steady_clock::time_point started_;

@@ -119,6 +119,7 @@ void check_logit_bias(FieldReader& reader) {
 
 void read_stream_fields(FieldReader& reader, ChatRequest& request) {
     request.stream = reader.boolean("stream").value_or(false);
+    request.return_progress = reader.boolean("return_progress").value_or(false);
     const json::object* const options = reader.object("stream_options");
     if (options == nullptr) return;
     FieldReader inner(*options, "stream_options", reader.fault());

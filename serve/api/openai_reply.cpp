@@ -42,6 +42,7 @@ class StreamWriter final : public ReplyWriter {
         : identity_(std::move(identity)),
           sink_(std::move(sink)),
           include_usage_(request.include_usage),
+          return_progress_(request.return_progress),
           logprobs_(request.logprobs) {}
 
     void begin() override {
@@ -49,6 +50,21 @@ class StreamWriter final : public ReplyWriter {
         JsonWriter json = open_chunk();
         json.field("role", "assistant").field("content", "");
         send_event(*sink_, close_delta(std::move(json), nullptr));
+    }
+
+    // The names that llama.cpp's clients read.
+    void progress(const PromptProgress& progress) override {
+        if (!return_progress_) return;
+        JsonWriter json = open_chunk();
+        json.end_object();
+        if (logprobs_) json.key("logprobs").null();
+        json.key("finish_reason").null();
+        json.end_object().end_array();
+        json.key("prompt_progress").begin_object();
+        json.field("total", progress.prompt_tokens).field("cache", progress.reused_tokens);
+        json.field("processed", progress.processed_tokens).field("time_ms", progress.ms);
+        json.end_object().end_object();
+        send_event(*sink_, json.take());
     }
 
     void delta(const ReplyDelta& delta) override {
@@ -117,6 +133,7 @@ class StreamWriter final : public ReplyWriter {
     OpenAiIdentity identity_;
     std::shared_ptr<ReplySink> sink_;
     bool include_usage_;
+    bool return_progress_;
     bool logprobs_;
 };
 

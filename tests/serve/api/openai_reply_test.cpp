@@ -87,6 +87,22 @@ TEST_CASE("usage comes in a chunk of its own and only when it is asked for") {
               frame("]," + kUsage + "," + kTimings + "}") + "data: [DONE]\n\n");
 }
 
+TEST_CASE("progress of the prompt comes only when it is asked for") {
+    ChatRequest request;
+    request.stream = true;
+    const PromptProgress progress{48000, 1000, 12288, 250};
+    Written silent(request);
+    silent.writer->progress(progress);
+    CHECK(silent.sink->stream.empty());
+    request.return_progress = true;
+    Written out(request);
+    out.writer->progress(progress);
+    CHECK(out.sink->stream ==
+          frame(R"({"index":0,"delta":{},"finish_reason":null}],)"
+                R"("prompt_progress":{"total":48000,"cache":1000,"processed":12288,"time_ms":250)"
+                R"(}})"));
+}
+
 TEST_CASE("a body has message usage and timings") {
     Written out(ChatRequest{});
     out.writer->begin();
