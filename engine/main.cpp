@@ -35,6 +35,7 @@ Result<LoadedModel, LoadFailure> load_model(const EngineOptions& options,
     CpuDeviceOptions cpu;
     cpu.threads = threads_of(options);
     cpu.kernels = std::string(kernel_name(options.kernels));
+    cpu.exact = options.exact;
     auto device = make_cpu_device(cpu);
     if (!device) {
         return Failure{LoadFailure{ExitStatus::no_device_or_memory, device.error().text}};

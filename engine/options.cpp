@@ -94,8 +94,9 @@ OptionRow path(std::string_view name, OptionGroup group, std::string_view help,
     return row;
 }
 
-OptionRow toggle(std::string_view name, std::string_view help, bool EngineOptions::*member) {
-    OptionRow row{name, "", OptionGroup::process, help, {}, "no value", {}};
+OptionRow toggle(std::string_view name, OptionGroup group, std::string_view help,
+                 bool EngineOptions::*member) {
+    OptionRow row{name, "", group, help, {}, "no value", {}};
     row.set = [member](EngineOptions& options, std::string_view) {
         options.*member = true;
         return true;
@@ -180,6 +181,10 @@ std::vector<OptionRow> machine_rows() {
                            "time of one forward pass, after which its size shrinks; a STOP waits "
                            "that long; 0 = the size never changes",
                            0, kChunkTimeMaxMs, &O::chunk_ms));
+    rows.push_back(toggle("--exact", group,
+                          "every result is the same bits however a prompt is cut into passes and "
+                          "whatever of it was reused; slower",
+                          &O::exact));
     return rows;
 }
 
@@ -257,8 +262,10 @@ std::vector<OptionRow> make_table() {
     rows.push_back(integer("--parent-pid", "PID", OptionGroup::process,
                            "leave when the parent is another process than this; 0 = never", 0,
                            kPidMax, &O::parent_pid));
-    rows.push_back(toggle("--help", "print this text and leave", &O::show_help));
-    rows.push_back(toggle("--version", "print the version and leave", &O::show_version));
+    rows.push_back(
+        toggle("--help", OptionGroup::process, "print this text and leave", &O::show_help));
+    rows.push_back(
+        toggle("--version", OptionGroup::process, "print the version and leave", &O::show_version));
     return rows;
 }
 

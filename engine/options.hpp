@@ -31,6 +31,7 @@ struct EngineOptions {
     std::vector<ControlVector> control_vectors;  // names differ
     std::int64_t chunk_tokens = 512;
     std::int64_t chunk_ms = 250;
+    bool exact = false;
     std::int64_t prompt_cache = 6;
     std::int64_t prompt_cache_every = 16384;  // tokens
     std::int64_t prompt_cache_root = 2048;    // tokens

@@ -17,7 +17,8 @@ namespace {
 
 class CpuDevice final : public Device {
   public:
-    CpuDevice(int threads, Isa isa) : isa_(isa), pool_(threads), ops_(pool_, isa) {}
+    CpuDevice(int threads, Isa isa, bool exact)
+        : isa_(isa), pool_(threads), ops_(pool_, isa, exact) {}
 
     DeviceFacts facts() const override { return {"cpu", isa_name(isa_), 0, pool_.threads()}; }
 
@@ -75,7 +76,8 @@ Result<std::unique_ptr<Device>> make_cpu_device(const CpuDeviceOptions& options)
     }
     const Result<Isa> isa = choose_isa(options.kernels);
     if (!isa.ok()) return isa.failure();
-    return std::unique_ptr<Device>(std::make_unique<CpuDevice>(options.threads, *isa));
+    return std::unique_ptr<Device>(
+        std::make_unique<CpuDevice>(options.threads, *isa, options.exact));
 }
 
 }  // namespace strata

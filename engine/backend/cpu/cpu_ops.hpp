@@ -5,7 +5,10 @@
 // Invariants
 //  1. Work is done when a call returns.
 //  2. A result depends on the step alone, never on the number of threads.
-//  3. Every Weight handed in was made by pack_weight() for the same instruction set.
+//  3. In exact mode a row's result depends on the rows before it alone, never on which of them are
+//     in the same step. The forms that are chosen by a step's size are attention's and the delta
+//     rule's: there one form is taken for all sizes.
+//  4. Every Weight handed in was made by pack_weight() for the same instruction set.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +37,9 @@ class Scratch {
 
 class CpuOps final : public Ops {
   public:
-    CpuOps(ThreadPool& pool, Isa isa) : pool_(pool), kernels_(float_kernels(isa)) {}
+    // `exact`: CpuDeviceOptions.
+    CpuOps(ThreadPool& pool, Isa isa, bool exact)
+        : pool_(pool), kernels_(float_kernels(isa)), exact_(exact) {}
 
     void begin(const Step& step) override;
     void embed(const Weight& table, Rows x) override;
@@ -68,7 +73,8 @@ class CpuOps final : public Ops {
                        std::int64_t heads, std::int64_t stride, std::int64_t dim, float* row) const;
     void store_row(const AttentionShape& shape, Position position, const float* k,
                    const float* v) const;
-    AttentionPlan plan_attention(const AttentionShape& shape);
+    AttentionPlan plan_attention(const AttentionShape& shape, Position first, std::int64_t rows);
+    void attend_rows(const AttentionShape& shape, Position first, Rows q, Rows out);
     void run_attention_task(const AttentionShape& shape, const AttentionPlan& plan,
                             std::int64_t task, int worker, Rows q) const;
     void combine_attention(const AttentionShape& shape, const AttentionPlan& plan, Rows q,
@@ -81,6 +87,7 @@ class CpuOps final : public Ops {
 
     ThreadPool& pool_;
     const FloatKernels& kernels_;
+    const bool exact_;
     MatmulScratch matmul_scratch_;
 
     // The step, copied by begin().

@@ -71,14 +71,14 @@ inline TileRows tile_rows(const strata::AttentionTask& task, std::int64_t positi
     return {room, room_row};
 }
 
-// Hides from each query the keys after its own position.
+// Writes `value` where a query meets a key after its own position.
 inline void mask_future(const strata::AttentionTask& task, const AttentionScratch& scratch,
-                        std::int64_t position, std::int64_t count) {
+                        std::int64_t position, std::int64_t count, float value) {
     for (std::int64_t j = 0; j < count; ++j) {
         const std::int64_t blind_rows = position + j - task.first;
         const std::int64_t blind = (blind_rows < task.rows ? blind_rows : task.rows) * task.group;
         float* scores = scratch.scores + j * scratch.queries;
-        for (std::int64_t m = 0; m < blind; ++m) scores[m] = kMasked;
+        for (std::int64_t m = 0; m < blind; ++m) scores[m] = value;
     }
 }
 
@@ -164,7 +164,7 @@ inline void shrink_results(const strata::AttentionTask& task, const AttentionScr
 inline void attend(const strata::AttentionTask& task) {
     const AttentionScratch scratch = lay_out(task);
     const std::int64_t queries = task.rows * task.group;
-    const bool many = queries >= kManyQueries;
+    const bool many = task.one_form || queries >= kManyQueries;
     gather_queries(task, scratch, many ? 1 : strata::padded(task.key_dim),
                    many ? scratch.queries : 1);
     for (std::int64_t m = 0; m < scratch.queries; ++m) {
@@ -182,8 +182,11 @@ inline void attend(const strata::AttentionTask& task) {
         if (many) {
             product(count, scratch.queries, task.key_dim, keys.values, keys.row, 1, scratch.q,
                     scratch.queries, scratch.scores, scratch.queries, false);
-            if (position + count - 1 > task.first) mask_future(task, scratch, position, count);
+            const bool future = position + count - 1 > task.first;
+            if (future) mask_future(task, scratch, position, count, kMasked);
             soften(task, scratch, count);
+            // What is left of a hidden key, e^-87, is lost in any sum but one of zeros.
+            if (future && task.one_form) mask_future(task, scratch, position, count, 0.0F);
         } else {
             score_few(task, scratch, keys, position, count);
             soften_few(task, scratch);

@@ -44,6 +44,7 @@ struct AttentionTask {
     std::int64_t key_dim = 0;
     std::int64_t value_dim = 0;
     float scale = 1.0F;
+    bool one_form = false;     // compute each query alike, however many there are
     float* scratch = nullptr;  // attention_scratch() floats
     // Results, not yet divided by the sums: [rows * group][value_dim], and per query the largest
     // score and the sum of exp(score - largest).

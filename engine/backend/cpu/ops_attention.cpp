@@ -3,7 +3,9 @@
 //
 // A task of attention is (block of query rows, K/V head, part of the positions). Positions are
 // parted only for steps of few rows, always at the same places, and the parts are combined in
-// order, so that a result does not depend on the number of threads.
+// order, so that a result does not depend on the number of threads. In exact mode positions are
+// always parted, page by page, and scores have one form: a row's result does not depend on the rows
+// beside it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -29,16 +31,23 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
     return (a + b - 1) / b;
 }
 
+std::int64_t rows_per_block(const AttentionShape& shape) {
+    return std::max<std::int64_t>(1, kTaskQueries / (shape.heads / shape.kv_heads));
+}
+
 std::size_t element_bytes(ElementType type) {
     return block_shape(type).bytes;
 }
 
 }  // namespace
 
+// Of some rows of a step.
 struct CpuOps::AttentionPlan {
+    Position first = 0;  // position of the first of them
     std::int64_t rows_per_block = 1;
     std::int64_t blocks = 1;
     std::int64_t parts = 1;
+    std::int64_t part_positions = kPartPositions;
     std::int64_t queries = 1;        // of a block
     std::int64_t result_floats = 0;  // of a task
     std::int64_t worker_floats = 0;
@@ -121,13 +130,16 @@ void CpuOps::store_attention_inputs(const AttentionShape& shape, const QkPrepara
              });
 }
 
-CpuOps::AttentionPlan CpuOps::plan_attention(const AttentionShape& shape) {
+CpuOps::AttentionPlan CpuOps::plan_attention(const AttentionShape& shape, Position first,
+                                             std::int64_t rows) {
     const std::int64_t group = shape.heads / shape.kv_heads;
     AttentionPlan plan;
-    plan.rows_per_block = std::max<std::int64_t>(1, kTaskQueries / group);
-    plan.blocks = divide_up(step_rows(), plan.rows_per_block);
-    plan.parts = plan.blocks == 1 ? divide_up(first_ + step_rows(), kPartPositions) : 1;
-    plan.queries = std::min(plan.rows_per_block, step_rows()) * group;
+    plan.first = first;
+    plan.rows_per_block = rows_per_block(shape);
+    plan.blocks = divide_up(rows, plan.rows_per_block);
+    if (exact_) plan.part_positions = kPageTokens;
+    plan.parts = plan.blocks == 1 ? divide_up(first + rows, plan.part_positions) : 1;
+    plan.queries = std::min(plan.rows_per_block, rows) * group;
     plan.result_floats = padded(plan.queries * shape.value_dim) + 2 * padded(plan.queries);
     plan.worker_floats = attention_scratch(plan.queries, shape.key_dim, shape.value_dim);
     plan.results =
@@ -148,10 +160,11 @@ void CpuOps::run_attention_task(const AttentionShape& shape, const AttentionPlan
     one.q = q.values + row * q.cols + head * group * shape.query_stride();
     one.q_row_stride = q.cols;
     one.q_head_stride = shape.query_stride();
-    one.first = first_ + row;
-    one.begin = part * kPartPositions;
+    one.first = plan.first + row;
+    one.one_form = exact_;
+    one.begin = part * plan.part_positions;
     one.end = one.first + one.rows;
-    if (plan.parts > 1) one.end = std::min(one.end, one.begin + kPartPositions);
+    if (plan.parts > 1) one.end = std::min(one.end, one.begin + plan.part_positions);
     one.pages = pages_.data();
     one.page_tokens = kPageTokens;
     const std::size_t bytes = element_bytes(shape.kv_type);
@@ -183,17 +196,20 @@ void CpuOps::combine_attention(const AttentionShape& shape, const AttentionPlan&
                 const std::int64_t query = t % plan.rows_per_block * group + head % group;
                 const std::int64_t task =
                     (t / plan.rows_per_block * shape.kv_heads + head / group) * plan.parts;
+                // A part that begins behind the row's own position has nothing for it.
+                const std::int64_t parts =
+                    std::min(plan.parts, divide_up(plan.first + t + 1, plan.part_positions));
                 float top = plan.largest(task)[query];
-                for (std::int64_t p = 1; p < plan.parts; ++p) {
+                for (std::int64_t p = 1; p < parts; ++p) {
                     top = std::max(top, plan.largest(task + p)[query]);
                 }
                 float total = 0.0F;
-                for (std::int64_t p = 0; p < plan.parts; ++p) {
+                for (std::int64_t p = 0; p < parts; ++p) {
                     total +=
                         plan.sums(task + p)[query] * std::exp(plan.largest(task + p)[query] - top);
                 }
                 float* to = out.values + t * out.cols + head * shape.value_dim;
-                for (std::int64_t p = 0; p < plan.parts; ++p) {
+                for (std::int64_t p = 0; p < parts; ++p) {
                     const float share = std::exp(plan.largest(task + p)[query] - top) / total;
                     const float* from = plan.weighted(task + p) + query * shape.value_dim;
                     if (p == 0) {
@@ -215,7 +231,17 @@ void CpuOps::attention(const AttentionShape& shape, Rows q, Rows out) {
     STRATA_INVARIANT(q.rows == step_rows() && out.rows == q.rows);
     STRATA_INVARIANT(q.cols == shape.heads * shape.query_stride());
     STRATA_INVARIANT(out.cols == shape.heads * shape.value_dim);
-    const AttentionPlan plan = plan_attention(shape);
+    // Page by page every block has results of its own: one block at a time bounds their memory.
+    const std::int64_t most = exact_ ? rows_per_block(shape) : q.rows;
+    for (std::int64_t row = 0; row < q.rows; row += most) {
+        const std::int64_t rows = std::min(most, q.rows - row);
+        attend_rows(shape, first_ + row, {q.values + row * q.cols, rows, q.cols},
+                    {out.values + row * out.cols, rows, out.cols});
+    }
+}
+
+void CpuOps::attend_rows(const AttentionShape& shape, Position first, Rows q, Rows out) {
+    const AttentionPlan plan = plan_attention(shape, first, q.rows);
     pool_.parallel_for(plan.blocks * shape.kv_heads * plan.parts, 1,
                        [&](std::int64_t begin, std::int64_t end, int worker) {
                            for (std::int64_t task = begin; task < end; ++task) {

@@ -89,7 +89,8 @@ void CpuOps::delta_rule(const DeltaShape& shape, Rows c, Rows b, Rows alpha, con
             task.beta = betas + head * c.rows + t;
             task.decay = decays + head * c.rows + t;
             task.o = o.values + t * o.cols + head * shape.value_dim;
-            (task.tokens < kChunkTokensMin ? kernels_.delta_tokens : kernels_.delta_chunk)(task);
+            const bool one_by_one = exact_ || task.tokens < kChunkTokensMin;
+            (one_by_one ? kernels_.delta_tokens : kernels_.delta_chunk)(task);
         }
     };
     const std::int64_t head_work = kStateWork * c.rows * shape.key_dim * shape.value_dim;

@@ -47,6 +47,9 @@ class Device {
 struct CpuDeviceOptions {
     int threads = 1;
     std::string kernels = "auto";  // auto, scalar, avx2, avx512
+    // A row's results do not depend on which rows before it are in the same step (chunks of any
+    // size give the same bits), at the price of some speed.
+    bool exact = false;
 };
 Result<std::unique_ptr<Device>> make_cpu_device(const CpuDeviceOptions& options);
 

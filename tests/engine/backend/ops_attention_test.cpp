@@ -360,3 +360,60 @@ TEST_CASE("attention is the same bits on one thread and on three") {
         CHECK(results[0] == results[1]);
     }
 }
+
+TEST_CASE("exact attention equals the definition") {
+    for (const NamedDevice& on : devices(true)) {
+        for (const Position first : {0, 200, 255, 700}) {
+            for (const std::int64_t rows : {1, 5, 70}) {
+                INFO(on.name << ", " << rows << " rows from " << first);
+                check_attention(*on.device, shape_of(4, 2, 32, true, ElementType::f16), first, rows,
+                                256);
+                check_attention(*on.device, shape_of(3, 1, 18, false, ElementType::f32), first,
+                                rows, 256);
+            }
+        }
+    }
+}
+
+TEST_CASE("an exact row of attention is the same bits alone as beside any others") {
+    constexpr std::int64_t kRows = 150;
+    constexpr Position kFirst = 440;  // the rows lie on both sides of a page's end
+    for (const AttentionShape& shape :
+         {shape_of(4, 2, 32, true, ElementType::f16), shape_of(16, 1, 64, false, ElementType::f16),
+          shape_of(2, 2, 20, false, ElementType::f32)}) {
+        const std::int64_t cols = shape.kv_heads * shape.key_dim;
+        const std::int64_t q_cols = shape.heads * shape.query_stride();
+        Numbers numbers(23);
+        const std::vector<float> k = numbers.list((kFirst + kRows) * cols, 2.0F);
+        std::vector<float> v = numbers.list((kFirst + kRows) * cols);
+        // Up to a row in the middle the first values are nothing, and then very large: a trace of a
+        // hidden row would show.
+        for (Position p = 0; p < kFirst + kRows; ++p) {
+            v[static_cast<std::size_t>(p * cols)] = p < kFirst + 75 ? 0.0F : 60'000.0F;
+        }
+        const std::vector<float> q = numbers.list(kRows * q_cols, 2.0F);
+        for (const NamedDevice& on : devices(true)) {
+            INFO(on.name << ", " << shape.heads << " heads");
+            const Pages pages(*on.device, shape, 3);
+            fill(*on.device, shape, pages, k, v, 256);
+            const auto attended = [&](std::int64_t row, std::int64_t rows) {
+                const TokenIds ids(static_cast<std::size_t>(rows), 0);
+                on.device->ops().begin({ids, kFirst + row, pages.addresses(), nullptr});
+                const DeviceRows out(*on.device, rows, shape.heads * shape.value_dim);
+                const std::vector<float> part(q.begin() + row * q_cols,
+                                              q.begin() + (row + rows) * q_cols);
+                on.device->ops().attention(shape, DeviceRows(*on.device, part, q_cols), out);
+                return out.read();
+            };
+            const std::vector<float> together = attended(0, kRows);
+            for (const std::int64_t step : {1, 7, 64}) {
+                std::vector<float> apart;
+                for (std::int64_t row = 0; row < kRows; row += step) {
+                    const auto some = attended(row, std::min(step, kRows - row));
+                    apart.insert(apart.end(), some.begin(), some.end());
+                }
+                CHECK(apart == together);
+            }
+        }
+    }
+}

@@ -227,3 +227,37 @@ TEST_CASE("the delta rule stays exact when states fade at once or hardly at all"
         }
     }
 }
+
+TEST_CASE("the exact delta rule is the same bits in one step as token by token") {
+    constexpr std::int64_t kRows = 150;
+    const DeltaShape shape = delta_shape(2, 4, 32, 24, HeadMap::grouped);
+    const DeltaInputs all = make_inputs(shape, kRows, 0.5F);
+    const std::size_t state_bytes =
+        kStateOffset + at(shape.value_heads * shape.key_dim * shape.value_dim) * sizeof(float);
+    const auto cut = [](const std::vector<float>& rows, std::int64_t row, std::int64_t cols) {
+        return std::vector<float>(rows.begin() + row * cols, rows.begin() + (row + 1) * cols);
+    };
+    for (const NamedDevice& on : devices(true)) {
+        INFO(on.name);
+        const Buffer whole_state = allocate(*on.device, state_bytes);
+        const Buffer single_state = allocate(*on.device, state_bytes);
+        const std::vector<float> whole = run_on(*on.device, all, whole_state);
+        std::vector<float> singles;
+        for (std::int64_t row = 0; row < kRows; ++row) {
+            DeltaInputs one = all;
+            one.rows = 1;
+            one.c = cut(all.c, row, all.cols());
+            one.b = cut(all.b, row, shape.value_heads);
+            one.alpha = cut(all.alpha, row, shape.value_heads);
+            const std::vector<float> o = run_on(*on.device, one, single_state);
+            singles.insert(singles.end(), o.begin(), o.end());
+        }
+        CHECK(singles == whole);
+        std::vector<std::byte> states[2] = {std::vector<std::byte>(state_bytes),
+                                            std::vector<std::byte>(state_bytes)};
+        on.device->copy_to_host(states[0].data(), whole_state.address(), state_bytes);
+        on.device->copy_to_host(states[1].data(), single_state.address(), state_bytes);
+        on.device->synchronize();
+        CHECK(states[0] == states[1]);
+    }
+}

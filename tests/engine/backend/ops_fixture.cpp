@@ -7,13 +7,14 @@
 
 namespace strata::ops_fixture {
 
-std::vector<NamedDevice> devices() {
+std::vector<NamedDevice> devices(bool exact) {
     std::vector<NamedDevice> out;
     for (const std::string kernels : {"scalar", "avx2", "avx512"}) {
         for (const int threads : {1, 3}) {
-            auto device = make_cpu_device({threads, kernels});
+            auto device = make_cpu_device({threads, kernels, exact});
             if (!device.ok()) continue;  // this machine does not have the instruction set
-            out.push_back({kernels + " x " + std::to_string(threads), std::move(*device)});
+            out.push_back({kernels + " x " + std::to_string(threads) + (exact ? ", exact" : ""),
+                           std::move(*device)});
         }
     }
     REQUIRE(out.size() >= 2);

@@ -20,7 +20,8 @@ struct NamedDevice {
     std::unique_ptr<Device> device;
 };
 // One for every instruction set of this machine, with one thread and with three.
-std::vector<NamedDevice> devices();
+// `exact`: CpuDeviceOptions.
+std::vector<NamedDevice> devices(bool exact = false);
 
 // The same numbers in every run, spread evenly over (-size, size).
 class Numbers {

@@ -186,3 +186,18 @@ TEST_CASE("a value that is no number stays in its own row") {
         });
     }
 }
+
+TEST_CASE("a vector is added to every row") {
+    Numbers numbers(8);
+    const std::vector<float> x = numbers.list(5 * 37, 3.0F);
+    const std::vector<float> v = numbers.list(37);
+    std::vector<float> wanted = x;
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += v[i % 37];
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        const DeviceRows rows(*on.device, x, 37);
+        const DeviceRows added(*on.device, v, 37);
+        on.device->ops().add_to_rows(rows, added.values());
+        CHECK(rows.read() == wanted);
+    }
+}

@@ -29,9 +29,9 @@ TokenIds ids(const boost::json::value& list) {
 }  // namespace
 
 Loaded load(const std::string& path, ElementType kv_type, std::int64_t chunk_tokens,
-            const std::string& kernels) {
+            const std::string& kernels, bool exact) {
     Loaded out;
-    auto device = make_cpu_device({2, kernels});
+    auto device = make_cpu_device({2, kernels, exact});
     REQUIRE(device.ok());
     out.device = std::move(*device);
     auto runner = load_runner(*out.device, {path, kv_type, 0, chunk_tokens}, {});

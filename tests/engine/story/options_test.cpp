@@ -122,6 +122,12 @@ TEST_CASE("every number of the table is refused below and above its range") {
     }
 }
 
+TEST_CASE("exact results are asked for by a switch") {
+    CHECK_FALSE(parse({"--model", "m"})->exact);
+    CHECK(parse({"--model", "m", "--exact"})->exact);
+    CHECK(refusal({"--model", "m", "--exact=1"}) == "--exact is \"1\", allowed: no value");
+}
+
 TEST_CASE("control vectors add up and a number behind the last colon is their scale") {
     const auto options =
         parse({"--model", "m", "--control-vector", "calm=a.gguf",
