@@ -35,7 +35,7 @@ MUTATIONS=(
     'conversation_image|s/return std::ranges::equal(old.ids.first(count), by.ids.first(count));/return true;/|a branch supersedes'
     'host_ledger|s/if (--row->count == 0) bytes_/--row->count; bytes_/|shared bytes are given back twice'
     'host_ledger|s/row->count + 1}/row->count}/|a second holder does not count'
-    'prompt_plan|s/parked.pinned || reused < first_turn/parked.pinned/|the root of another conversation is taken'
+    'prompt_plan|s/ || reused < prompt.marks.first_turn) return/) return/|the root of another conversation is taken'
     'prompt_plan|s/const Position most = std::min(candidate.common, std::ssize(prompt.ids) - 1);/const Position most = candidate.common;/|no token is left to read'
     'prompt_plan|s/a.entry->entry > b.entry->entry/a.entry->entry < b.entry->entry/|the least recently parked wins'
     'prompt_plan|s/common <= live.marks.last_question/common < live.marks.last_question/|a prompt cut short overwrites'

@@ -74,8 +74,8 @@ Resume longest_live_match(const PromptView& prompt, const LiveView& live, Positi
 
 // Taking gives the entry up. What is shared with another conversation only (fewer than F), what is
 // pinned, and what has more behind the resume point stays parked.
-bool uses_up(const ParkedEntry& parked, Position reused, Position first_turn, bool anywhere) {
-    if (parked.pinned || reused < first_turn) return false;
+bool uses_up(const ParkedEntry& parked, Position reused, const PromptView& prompt, bool anywhere) {
+    if (parked.pinned || reused < prompt.marks.first_turn) return false;
     if (reused == parked.image->end()) return true;
     if (anywhere) return reused >= last_turn_begins(*parked.image);
     const Position deepest = outline_of(*parked.image).deepest;
@@ -92,7 +92,7 @@ Resume longest_parked_match(const PromptView& prompt, const Candidate& candidate
     }
     if (best.reused == 0) return best;
     best.entry = candidate.entry;
-    best.takes = uses_up(*best.entry, best.reused, prompt.marks.first_turn, anywhere);
+    best.takes = uses_up(*best.entry, best.reused, prompt, anywhere);
     best.source = !best.takes                  ? ResumeSource::borrowed
                   : best.reused == image.end() ? ResumeSource::parked
                                                : ResumeSource::parked_checkpoint;
