@@ -116,7 +116,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
     }
 }
 
-// Gives each third and later new conversation the head of the first one.
+// Gives each third and later new conversation the head of the first one, and its root.
 class HeadSwap {
   public:
     std::string line(const std::string& line) {
@@ -125,11 +125,16 @@ class HeadSwap {
         std::vector<std::string> ids = split(std::string_view(line).substr(at + 5), ',');
         if (!is_new(ids)) return line;
         conversations_.push_back(ids);
+        const std::string front = line.substr(0, at);
+        if (conversations_.size() == 1) root_ = word_of(front, "root=");
         if (conversations_.size() < kEnough) return line;
         const std::vector<std::string>& head = conversations_.front();
         const std::size_t swapped = std::min(head.size(), ids.size() - 1);
         std::copy_n(head.begin(), swapped, ids.begin());
-        std::string out = line.substr(0, at + 5);
+        std::string out = front;
+        const std::string own_root = word_of(front, "root=");
+        if (!own_root.empty()) out.replace(out.find(own_root), own_root.size(), root_);
+        out += " ids=";
         for (const std::string& id : ids) out += id + ",";
         out.pop_back();
         return out;
@@ -138,6 +143,12 @@ class HeadSwap {
   private:
     static constexpr std::size_t kEnough = 3;  // one is live then, and one may be parked
 
+    static std::string word_of(const std::string& line, std::string_view begins) {
+        for (std::string& word : split(line, ' ')) {
+            if (word.starts_with(begins)) return std::move(word);
+        }
+        return {};
+    }
     bool is_new(const std::vector<std::string>& ids) const {
         return std::none_of(conversations_.begin(), conversations_.end(), [&](const auto& known) {
             return known.size() <= ids.size() &&
@@ -145,6 +156,7 @@ class HeadSwap {
         });
     }
     std::vector<std::vector<std::string>> conversations_;
+    std::string root_;  // of the first one, as its line says it
 };
 
 bool write_all(int to, std::string_view bytes) {
