@@ -59,7 +59,7 @@ TEST_CASE("the start says how far it is then what the engine is then that it is 
     CHECK(named(info, "kv_bytes_per_token") == "48");
     CHECK(named(info, "state_bytes") == "112");
     CHECK(named(info, "model_id") == "fa4e");
-    CHECK(lines.back() == "READY 1000 stop id ping batch=1");
+    CHECK(lines.back() == "READY 1000 stop id cache ping batch=1");
     engine.leave();
 }
 
@@ -132,8 +132,7 @@ TEST_CASE("every refusal has its code and its id and leaves the engine in step")
         {gen(6, 5, prompt, " root=21"), "ERR bad_field id=6"},
         {gen(6, 5, prompt, " steer=calm"), "ERR bad_field id=6"},
         {gen(6, 5, prompt, " grammar=g1"), "ERR unsupported id=6"},
-        {"CACHE list", "ERR unsupported id=0"},
-        {"TRIM", "ERR unsupported id=0"},
+        {"CACHE drop entry=9", "ERR bad_field id=0"},
         {"SAVE path=/tmp/x", "ERR unsupported id=0"},
         {"RESTORE path=/tmp/x", "ERR unsupported id=0"},
     };
@@ -148,6 +147,13 @@ TEST_CASE("every refusal has its code and its id and leaves the engine in step")
     engine.send(gen(5, 181, prompt));
     const std::string too_long = engine.next_line().value_or("");
     CHECK_THAT(too_long, Catch::Contains("20") && Catch::Contains("181") && Catch::Contains("200"));
+    engine.send("CACHE list");  // nothing is parked
+    CHECK(engine.next_line() == "CACHE end");
+    engine.send("TRIM");
+    const std::string pressure = engine.next_line().value_or("");
+    CHECK(pressure.starts_with("PRESSURE "));
+    CHECK(named(pressure, "where") == "command");
+    CHECK(named(pressure, "released_dialogs") == "0");
     engine.send("STOP id=99");  // of nobody: no answer at all
     engine.send("PING 12");
     CHECK(engine.next_line() == "PONG 12");
