@@ -303,12 +303,12 @@ void OneConversationEngine::name_live(const Run& run) {
         live_ = LiveFacts{};
         live_.conversation = ++conversations_;
     }
-    if (plan.switched || run.request.keep) {
-        live_.marks = run.marks;
-        live_.identity = run.request.identity;
-        live_.label = run.request.label;
-        one_shot_ = !run.request.keep && plan.switched && !plan.restored;
-    }
+    // A one-shot leaves the conversation that it was asked in as it was.
+    if (same && !run.request.keep) return;
+    live_.marks = run.marks;
+    live_.identity = run.request.identity;
+    live_.label = run.request.label;
+    one_shot_ = !run.request.keep;
 }
 
 // True when the whole prompt is read; false when the request ended (outcome.finish says how).
