@@ -23,12 +23,17 @@ function orNull(value) {
   return known(value) ? value : null;
 }
 
+/** A request that ended before its prompt was made has none: no prompt has 0 tokens. @param {RequestRow} row */
+function promptOf(row) {
+  return known(row.prompt_tokens) && row.prompt_tokens > 0 ? row.prompt_tokens : null;
+}
+
 /** @type {Column[]} */
 export const COLUMNS = [
   { key: "time", name: "Ended", title: "when the request ended", text: (row) => clock(row.time), value: (row) => row.time },
   {
     key: "prompt", name: "Prompt", title: "tokens of the prompt",
-    text: (row) => number(row.prompt_tokens), value: (row) => orNull(row.prompt_tokens),
+    text: (row) => number(promptOf(row)), value: promptOf,
   },
   {
     key: "reused", name: "Reused", title: "tokens of the prompt that were not read again",

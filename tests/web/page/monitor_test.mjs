@@ -66,6 +66,24 @@ test("idle, reading and writing are said in words and in the title and favicon",
   await server.stop();
 });
 
+test("the chat says how far its own prompt is read", async () => {
+  const args = ["--prompt-per-second 60", "--prompt-chunk 8", "--tokens-per-second 50", "--answer-tokens 5", `--answer ids:${idsOf("word ").join(",")}`];
+  const server = await startWithFake({ args });
+  const { page, faults, context } = await openPage(browser, server.address);
+  await page.fill("#question", "x y z ".repeat(60));
+  await page.press("#question", "Enter");
+  const waiting = page.locator("#messages .waiting");
+  await page.waitForFunction(() => /^Reading the prompt: [\d,]+ of [\d,]+ tokens \(([1-9]\d?|100) %\)$/.test(document.querySelector(".waiting p")?.textContent ?? ""));
+  const [, total] = /of ([\d,]+) tokens/.exec(await waiting.textContent());
+  assert.ok(Number(await waiting.getByRole("progressbar").getAttribute("aria-valuenow")) > 0);
+  await page.locator("#messages .facts").waitFor();
+  assert.equal(await waiting.count(), 0);
+  assert.match(await page.locator("#messages .facts").textContent(), new RegExp(`of ${total} tokens`));
+  assert.deepEqual(faults, []);
+  await context.close();
+  await server.stop();
+});
+
 test("the table shows each request with its steps and is sorted and filtered by keyboard", async () => {
   const server = await startServer();
   const { page, faults, context } = await openPage(browser, server.address, { viewport: WIDE.viewport });

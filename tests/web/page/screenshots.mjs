@@ -11,14 +11,17 @@ const LOOKS = [
 ];
 const QUESTIONS = ["What is an otter?", "What is 12 plus 30?", "My cat is called Mira. What is my cat called?", "Tell me a short story about a fox called Mira."];
 
-/** A prompt that takes the demo model some seconds to read. */
-function longPrompt(page) {
+/** A prompt that takes the demo model some seconds to read; a second one waits behind it. */
+function longPrompts(page) {
   return page.evaluate(() => {
-    const content = Array.from({ length: 2600 }, (_, i) => `My cat number ${i} is called Mira.`).join(" ");
-    fetch("/v1/chat/completions", {
-      method: "POST", headers: { "content-type": "application/json" },
-      body: JSON.stringify({ messages: [{ role: "user", content }], max_tokens: 8 }),
-    });
+    const content = Array.from({ length: 1200 }, (_, i) => `My cat number ${i} is called Mira.`).join(" ");
+    window.leave = new AbortController();
+    for (let i = 0; i < 2; ++i) {
+      fetch("/v1/chat/completions", {
+        method: "POST", headers: { "content-type": "application/json" }, signal: window.leave.signal,
+        body: JSON.stringify({ messages: [{ role: "user", content }], max_tokens: 8 }),
+      }).catch(() => {});
+    }
   });
 }
 
@@ -27,7 +30,7 @@ async function picture(page, view, name) {
 }
 
 mkdirSync(FOLDER, { recursive: true });
-const server = await startServer();
+const server = await startServer(["--ui-dir", resolve(FOLDER, "..")]);
 const browser = await startBrowser();
 const { page } = await openPage(browser, server.address, { viewport: LOOKS[0][1] });
 for (const question of QUESTIONS) await ask(page, question);
@@ -44,9 +47,10 @@ for (const [name, viewport, colorScheme] of LOOKS) {
   await page.click("#tab-monitor");
   await page.evaluate(() => scrollTo(0, 0));
   await stateIs(page, "ready");
-  await longPrompt(page);
-  await page.waitForFunction(() => /^Reading the prompt: [1-9].*left$/.test(document.getElementById("now-words").textContent));
+  await longPrompts(page);
+  await page.waitForFunction(() => /^Reading the prompt: .*\(([5-9]|[1-9]\d) %\).*left$/.test(document.getElementById("now-words").textContent));
   await picture(page, "monitor", name);
+  await page.evaluate(() => window.leave.abort());
 }
 await browser.close();
 await server.stop();

@@ -14,6 +14,7 @@ const FAILED = { time: 101, id: "bb", finish: "error", duration_s: 0.2, queue_ms
 test("a request without a done line shows dashes and its end", () => {
   const cells = Object.fromEntries(COLUMNS.map((column) => [column.key, column.text(FAILED)]));
   assert.deepEqual([cells.prompt, cells.speed, cells.first, cells.end], [UNKNOWN, UNKNOWN, UNKNOWN, "error"]);
+  assert.equal(COLUMNS[1].text({ ...FAILED, prompt_tokens: 0 }), UNKNOWN);
   assert.equal(endWord({ finish: "cancel" }), "stopped");
   assert.equal(endWord({ finish: "a later word" }), "a later word");
 });
