@@ -12,24 +12,23 @@
 //   admit()                         room for the outgoing one: frees `left`, then capture, then
 //     commit() or abort()             in the books, or not at all
 //   (restore)                       the bytes move
-//   set_live()                      who is live now; also after each rewind, each reset, each end
-//   of
-//                                   a request: whenever the live session's clean pages or
-//                                   checkpoints changed
+//   set_live()                      who is live now
+//
+// set_live() is also due after each rewind, each reset and each end of a request: whenever the live
+// session's clean pages or checkpoints changed.
 //
 // bytes() counts, each blob once: the parked entries; retained K/V, which is the clean pages of the
 // live conversation that no entry names; an image in flight; the image that is being captured.
 // Checkpoint images of the live conversation are not in the books until it is parked.
 //
-// Numbered invariants (tests/engine/conversation/cache_invariants_test.cpp, by the same
-// numbers):
+// Numbered invariants (cache_invariants_test.cpp has tests of the same numbers):
 //   (1) bytes() <= budget after every step, and at every instant of a step: what goes leaves before
 //       what comes is captured
 //   (2) entries <= slots
 //   (3) an entry is in the recency order exactly once: entries() is that order, oldest first
 //   (4) no parked entry is superseded by another one, or by the live conversation of the last
-//       set_live(); pinned entries are outside the rule, and so is the guarded donor of
-//       a request until its set_live()
+//       set_live(); pinned entries are outside the rule, and so is the guarded donor of a request
+//       until its set_live()
 //   (5) evictions only grow
 //   (6) budget 0, slots 0 or prompt-cache 0: nothing is stored, every call is a no-op
 //   (7) a blob's count equals the number of holders that name it: parked entries, the live
