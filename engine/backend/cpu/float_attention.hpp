@@ -71,14 +71,14 @@ inline TileRows tile_rows(const strata::AttentionTask& task, std::int64_t positi
     return {room, room_row};
 }
 
-// Writes `value` where a query meets a key after its own position.
+// Hides from each query the keys after its own position: their weights become 0, not only small.
 inline void mask_future(const strata::AttentionTask& task, const AttentionScratch& scratch,
-                        std::int64_t position, std::int64_t count, float value) {
+                        std::int64_t position, std::int64_t count) {
     for (std::int64_t j = 0; j < count; ++j) {
         const std::int64_t blind_rows = position + j - task.first;
         const std::int64_t blind = (blind_rows < task.rows ? blind_rows : task.rows) * task.group;
         float* scores = scratch.scores + j * scratch.queries;
-        for (std::int64_t m = 0; m < blind; ++m) scores[m] = value;
+        for (std::int64_t m = 0; m < blind; ++m) scores[m] = kMasked;
     }
 }
 
@@ -182,11 +182,8 @@ inline void attend(const strata::AttentionTask& task) {
         if (many) {
             product(count, scratch.queries, task.key_dim, keys.values, keys.row, 1, scratch.q,
                     scratch.queries, scratch.scores, scratch.queries, false);
-            const bool future = position + count - 1 > task.first;
-            if (future) mask_future(task, scratch, position, count, kMasked);
+            if (position + count - 1 > task.first) mask_future(task, scratch, position, count);
             soften(task, scratch, count);
-            // What is left of a hidden key, e^-87, is lost in any sum but one of zeros.
-            if (future && task.one_form) mask_future(task, scratch, position, count, 0.0F);
         } else {
             score_few(task, scratch, keys, position, count);
             soften_few(task, scratch);
