@@ -92,6 +92,7 @@ Result<LoadedModel, LoadFailure> load_faulty(const EngineOptions& options,
     const auto cores = std::max(1U, std::thread::hardware_concurrency());
     cpu.threads = static_cast<int>(options.threads > 0 ? options.threads : cores);
     cpu.kernels = std::string(kernel_name(options.kernels));
+    cpu.exact = options.exact;
     auto made = make_cpu_device(cpu);
     if (!made) return Failure{LoadFailure{ExitStatus::no_device_or_memory, made.error().text}};
     auto device = std::make_unique<FaultyDevice>(std::move(made).value(), fault);
@@ -100,6 +101,7 @@ Result<LoadedModel, LoadFailure> load_faulty(const EngineOptions& options,
     model.kv_type = options.kv;
     model.max_context = options.max_context;
     model.chunk_tokens = options.chunk_tokens;
+    model.control_vectors = options.control_vectors;
     auto runner = load_runner(*device, model, progress);
     if (!runner) return Failure{LoadFailure{ExitStatus::model_refused, runner.error().text}};
     device->set_page_bytes((*runner)->geometry().page_bytes());
