@@ -303,8 +303,12 @@ void OneConversationEngine::name_live(const Run& run) {
         live_ = LiveFacts{};
         live_.conversation = ++conversations_;
     }
-    // A one-shot leaves the conversation that it was asked in as it was.
-    if (same && !run.request.keep) return;
+    // A one-shot leaves the conversation that it was asked in as it was; one that came back for it
+    // is a chat, whatever was live before.
+    if (same && !run.request.keep) {
+        one_shot_ = one_shot_ && !plan.switched;
+        return;
+    }
     live_.marks = run.marks;
     live_.identity = run.request.identity;
     live_.label = run.request.label;

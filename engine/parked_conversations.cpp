@@ -164,20 +164,25 @@ void ParkedConversations::set_aside(const PromptPlan& plan, const LiveFacts& out
             left.conversation = branch;
             return park(left, plan, figures, events, step);
         }
-        case OutgoingFate::superseded: {
+        case OutgoingFate::superseded:
             cache_.count_superseded();
-            ConversationEvent event;
-            event.step = ConversationStep::supersede;
-            event.conversation = outgoing.conversation;
-            event.tokens = session_->frontier();
-            event.label = outgoing.label;
-            return say(std::move(event), events);
-        }
+            return say_superseded(outgoing, events);
         case OutgoingFate::one_shot:
             return skip(outgoing, ParkSkip::one_shot, nullptr, figures, events);
         case OutgoingFate::incomplete:
             return skip(outgoing, ParkSkip::incomplete, nullptr, figures, events);
     }
+}
+
+// The outgoing conversation is a copy of what is here already.
+void ParkedConversations::say_superseded(const LiveFacts& outgoing,
+                                         ConversationEvents& events) const {
+    ConversationEvent event;
+    event.step = ConversationStep::supersede;
+    event.conversation = outgoing.conversation;
+    event.tokens = session_->frontier();
+    event.label = outgoing.label;
+    say(std::move(event), events);
 }
 
 void ParkedConversations::skip(const LiveFacts& outgoing, ParkSkip why, const Admission* admission,
@@ -215,6 +220,7 @@ void ParkedConversations::park(const LiveFacts& outgoing, const PromptPlan& plan
     const Admission admission = cache_.admit(request);
     apply(admission.change, events);
     if (!admission.admitted) {
+        if (admission.superseded) say_superseded(outgoing, events);
         if (admission.skip) skip(outgoing, *admission.skip, &admission, figures, events);
         if (cache_.counters().lost > lost) {
             ConversationEvent event;

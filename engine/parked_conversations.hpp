@@ -87,6 +87,7 @@ class ParkedConversations {
     void say(ConversationEvent event, ConversationEvents& events) const;
     void park(const LiveFacts& outgoing, const PromptPlan& plan, CacheFigures& figures,
               ConversationEvents& events, const Step& step);
+    void say_superseded(const LiveFacts& outgoing, ConversationEvents& events) const;
     void skip(const LiveFacts& outgoing, ParkSkip why, const Admission* admission,
               CacheFigures& figures, ConversationEvents& events);
     [[nodiscard]] PressureHoldings holdings(std::optional<EntryId> guarded) const;

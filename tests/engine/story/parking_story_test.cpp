@@ -146,6 +146,22 @@ TEST_CASE("a one shot leaves the chat parked and is itself not kept") {
     CHECK(back.outcome.cache.parked == 0);
 }
 
+TEST_CASE("a chat that comes back for a one shot after another one shot is not lost") {
+    Chat chat(kHybrid, caching(64 * kMib));
+    const TokenIds a = opening(1);
+    const Told first = chat.say(a);
+    GenerateRequest side = EngineStage::request(opening(7));
+    side.keep = false;
+    (void)chat.stage.run(side);
+    GenerateRequest inside = EngineStage::request(follow_up(a, first.answer, 7));
+    inside.keep = false;
+    check_verdict(chat.stage.run(inside), true, true);
+    const Told other = chat.say(opening(5));
+    CHECK(other.outcome.cache.parked_now == true);
+    CHECK(other.outcome.cache.parked == 1);
+    check_verdict(chat.say(follow_up(a, first.answer, 3)), true, true);
+}
+
 TEST_CASE("a one shot inside a parked chat brings the chat back and leaves it as it was") {
     Chat chat(kHybrid, caching(64 * kMib));
     const TokenIds a = opening(1);
