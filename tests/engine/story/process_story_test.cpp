@@ -162,6 +162,28 @@ TEST_CASE("every refusal has its code and its id and leaves the engine in step")
     engine.leave();
 }
 
+TEST_CASE("a request is steered by the name that it gives and by none without") {
+    FakeModelProcess engine("hybrid", {"--max-context", "200", "--control-vector", "wind=w.gguf",
+                                       "--control-vector=rain=r.gguf:2"});
+    engine.await_ready();
+    const TokenIds prompt = prompt_of(20);
+    const auto logits = [&](const std::string& names) {
+        engine.send(gen(7, 2, prompt, " hash=1" + names));
+        return named(engine.lines_until("DONE").back(), "logits_sha256");
+    };
+    const std::string plain = logits("");
+    CHECK(logits(" steer=off") == plain);
+    const std::string wind = logits(" steer=wind");
+    CHECK(wind != plain);
+    CHECK(logits(" steer=rain") != wind);
+    CHECK(logits(" steer=wind") == wind);
+    engine.send(gen(8, 2, prompt, " steer=storm"));
+    const std::string refused = engine.next_line().value_or("");
+    CHECK(refused.starts_with("ERR bad_field id=8 "));
+    CHECK_THAT(refused, Catch::Contains("steer is storm, allowed: off, wind, rain"));
+    engine.leave();
+}
+
 TEST_CASE("a line that is too long is refused and the next one is read") {
     FakeModelProcess engine("hybrid");
     engine.await_ready();
