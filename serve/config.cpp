@@ -9,6 +9,7 @@
 
 #include <boost/json.hpp>
 
+#include "serve/api/json_scan.hpp"
 #include "serve/model_lookup.hpp"
 #include "serve/options.hpp"
 #include "strata/core/closest.hpp"
@@ -20,6 +21,9 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 
 constexpr std::size_t kSettingsBytesMax = 1U << 20;  // a settings file is a page of text
+constexpr std::size_t kSettingsDepthMax = 8;         // of lists and objects; options need two
+
+constexpr std::size_t kKeysOfFileMax = 1000;  // each is compared for every request
 
 struct Given {
     const Option* option;
@@ -162,9 +166,12 @@ Result<std::vector<Given>> read_settings(const std::string& path) {
         return refuse("the settings file '" + path + "' has " + std::to_string(body.size()) +
                       " bytes, allowed are " + std::to_string(kSettingsBytesMax));
     }
-    boost::system::error_code error;
-    const json::value document = json::parse(body, error);
-    if (error) return refuse("the settings file '" + path + "' is not JSON: " + error.message());
+    if (const auto fault = find_json_fault(body, kSettingsDepthMax)) {
+        const bool twice = fault->kind == JsonFaultKind::repeated_key;
+        return refuse("the settings file '" + path + "' " +
+                      (twice ? "is ambiguous: " : "is not JSON: ") + fault->text);
+    }
+    const json::value document = json::parse(body);
     if (!document.is_object()) return refuse("the settings file '" + path + "' is not an object");
     std::vector<Given> given;
     const std::string source = fs::path(path).filename().string();
@@ -178,7 +185,7 @@ Result<std::vector<Given>> read_settings(const std::string& path) {
         if (value.is_null()) continue;  // counts as absent
         auto raw = raw_of(value);
         if (!raw || text_for_number(*option, value)) raw = RawValue{};
-        given.push_back({option, std::move(*raw), json::serialize(value), source});
+        given.push_back({option, std::move(*raw), json_text(value), source});
     }
     return given;
 }
@@ -266,6 +273,33 @@ Status<> check_files(const Config& config) {
     return Done{};
 }
 
+// The keys of the file beside the given ones. A file that others may read keeps no secret.
+Status<> read_key_file(Config& config) {
+    if (config.api_key_file.empty()) return Done{};
+    const std::string name = "api_key_file = " + config.api_key_file;
+    std::error_code error;
+    const fs::perms mode = fs::status(config.api_key_file, error).permissions();
+    constexpr fs::perms kOthers = fs::perms::group_all | fs::perms::others_all;
+    std::ifstream file(config.api_key_file);
+    if (error || !file) return refuse(name + " cannot be read");
+    if ((mode & kOthers) != fs::perms::none) {
+        return refuse(name + " may be read by others; `chmod 600` it");
+    }
+    const std::size_t before = config.api_keys.size();
+    for (std::string line; std::getline(file, line);) {
+        while (line.ends_with('\r') || line.ends_with(' ')) line.pop_back();
+        if (line.empty() || line.starts_with('#')) continue;
+        if (line.size() < kKeyCharsMin || config.api_keys.size() - before == kKeysOfFileMax) {
+            return refuse(name + " is not allowed; allowed: at most " +
+                          std::to_string(kKeysOfFileMax) + " lines of at least " +
+                          std::to_string(kKeyCharsMin) + " characters");
+        }
+        config.api_keys.push_back(line);
+    }
+    if (config.api_keys.size() == before) return refuse(name + " has no key in it");
+    return Done{};
+}
+
 }  // namespace
 
 Result<Configuration> read_configuration(std::span<const char* const> argv) {
@@ -296,6 +330,7 @@ Result<Configuration> read_configuration(std::span<const char* const> argv) {
         if (const auto applied = apply(out, *layer); !applied) return applied.failure();
     }
     if (const auto checked = check_files(out.config); !checked) return checked.failure();
+    if (const auto keys = read_key_file(out.config); !keys) return keys.failure();
     return out;
 }
 
@@ -305,6 +340,7 @@ std::string show_configuration(const Configuration& configuration) {
         const auto source = configuration.sources.find(option.key());
         std::string value = option.show(configuration.config);
         if (option.secret && !value.empty()) value = "(hidden)";
+        if (value.empty()) value = "(none)";
         out += option.key() + " = " + value + "  (" +
                (source == configuration.sources.end() ? "default" : source->second) + ")\n";
     }

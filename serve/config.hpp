@@ -31,6 +31,12 @@ struct EngineSettings {
     std::int64_t prompt_cache_every = 16384;  // tokens
     std::int64_t prompt_cache_root = 2048;    // tokens
     std::optional<std::int64_t> turn_token;
+    std::int64_t conversation_cache_mib = 0;  // 0 = off
+    std::int64_t conversation_cache_slots = 4;
+    std::int64_t conversation_cache_min_free_mib = 2560;
+    std::int64_t conv_pressure_ms = 2000;
+    std::int64_t conv_pressure_hyst_mib = 1024;
+    std::int64_t memory_limit_mib = 0;  // 0 = none
 };
 
 // What a request gets when it does not say.
@@ -63,7 +69,8 @@ struct Config {
     SamplingDefaults sampling;
     std::string template_date;  // strftime_now's day, "" = today
     // Access
-    std::vector<std::string> api_keys;
+    std::vector<std::string> api_keys;  // with those of the file
+    std::string api_key_file;
     std::vector<std::string> allowed_hosts;
     std::vector<std::string> cors_origins;
     // Logging

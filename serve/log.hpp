@@ -2,19 +2,25 @@
 // line first wipes away.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
+#include "serve/api/finished_request.hpp"
+#include "serve/api/json_writer.hpp"
 #include "serve/config.hpp"
+#include "serve/log_output.hpp"
 #include "serve/supervisor/engine_supervisor.hpp"
 
 namespace strata::serve {
 
 class Log final : public SupervisorLog {
   public:
-    Log(LogFormat format, bool terminal) : format_(format), terminal_(terminal) {}
+    Log(LogFormat format, bool terminal);
 
-    void line(std::string_view text);   // of the server
+    void line(std::string_view text);  // of the server
+    // The summary of a request; as JSON with its numbers as fields.
+    void request(const FinishedRequest& finished);
     void block(std::string_view text);  // several lines of text, as they are
     void event(std::string_view text) override;
     void engine_line(std::string_view line) override;
@@ -25,10 +31,15 @@ class Log final : public SupervisorLog {
 
   private:
     void write(std::string_view from, std::string_view text);
+    void put_line(std::string line);
+    // Opens an object and writes what every line has.
+    JsonWriter json_line(std::string_view from, std::string_view level) const;
 
     LogFormat format_;
     bool terminal_;
     bool bar_shown_ = false;
+    LogOutput output_;
+    std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace strata::serve

@@ -10,15 +10,19 @@
 #include <string>
 #include <utility>
 
+#include <boost/asio/ip/address.hpp>
+
 namespace strata::serve {
 namespace {
 
 constexpr std::int64_t kContextTokensMax = 4'194'304;  // far above any model's trained context
 constexpr std::int64_t kCheckpointsMax = 1024;
+constexpr std::int64_t kMemoryMibMax = 1 << 24;  // these three, too
+constexpr std::int64_t kParkedMax = 4096;
+constexpr std::int64_t kPressureMsMax = 3'600'000;
 constexpr std::int64_t kThreadsMax = 512;         // the engine's own limit
 constexpr std::int64_t kConnectionsMax = 65'536;  // file descriptors of one process
 constexpr std::int64_t kBodyMibMax = 1024;
-constexpr std::size_t kKeyCharsMin = 8;  // a shorter key is guessed
 
 std::string number_text(double value) {
     std::array<char, 32> out{};
@@ -228,7 +232,7 @@ Option template_date() {
     Option option{"template-date",
                   OptionGroup::sampling,
                   "YYYY-MM-DD",
-                  "the day that chat templates see (default: today)",
+                  "the day that chat templates see",
                   {},
                   {}};
     option.store = [](Config& config, const RawValue& raw) -> Status<> {
@@ -239,7 +243,25 @@ Option template_date() {
         config.template_date = *value;
         return Done{};
     };
-    option.show = [](const Config& config) { return config.template_date; };
+    option.show = [](const Config& config) {
+        return config.template_date.empty() ? std::string("today") : config.template_date;
+    };
+    return option;
+}
+
+Option host() {
+    Option option = text("host", OptionGroup::server, "ADDRESS", "address to listen on",
+                         [](Config& c) -> std::string& { return c.host; });
+    option.store = [](Config& config, const RawValue& raw) -> Status<> {
+        const auto* value = std::get_if<std::string>(&raw);
+        boost::system::error_code error;
+        if (value != nullptr) boost::asio::ip::make_address(*value, error);
+        if (value == nullptr || (error && *value != "localhost")) {
+            return refuse("an IP address of this machine, localhost, 0.0.0.0 or ::");
+        }
+        config.host = *value;
+        return Done{};
+    };
     return option;
 }
 
@@ -277,8 +299,7 @@ std::vector<Option> model_options() {
 std::vector<Option> server_options() {
     using G = OptionGroup;
     std::vector<Option> rows;
-    rows.push_back(text("host", G::server, "ADDRESS", "address to listen on",
-                        [](Config& c) -> std::string& { return c.host; }));
+    rows.push_back(host());
     rows.push_back(integer("port", G::server, "port to listen on; 0 = any free one", 0, 65'535,
                            [](Config& c) -> std::int64_t& { return c.port; }));
     rows.push_back(integer("max-body-mib", G::server, "largest request body, MiB", 1, kBodyMibMax,
@@ -297,6 +318,9 @@ std::vector<Option> server_options() {
                         kKeyCharsMin,
                         [](Config& c) -> std::vector<std::string>& { return c.api_keys; }));
     rows.back().secret = true;
+    rows.push_back(text("api-key-file", G::access, "FILE",
+                        "more keys, one a line; readable by its owner alone",
+                        [](Config& c) -> std::string& { return c.api_key_file; }));
     rows.push_back(list("allowed-host", G::access, "NAME",
                         "more names for the Host header: name, .example.com or *", 1,
                         [](Config& c) -> std::vector<std::string>& { return c.allowed_hosts; }));
@@ -340,6 +364,35 @@ std::vector<Option> engine_options() {
     return rows;
 }
 
+template <std::int64_t EngineSettings::*Member>
+Option cache_row(std::string_view name, std::string_view help, std::int64_t most) {
+    return integer(name, OptionGroup::engine, help, 0, most,
+                   [](Config& c) -> std::int64_t& { return c.engine_settings.*Member; });
+}
+
+std::vector<Option> conversation_cache_options() {
+    using E = EngineSettings;
+    std::vector<Option> rows;
+    rows.push_back(cache_row<&E::conversation_cache_mib>(
+        "conversation-cache-mib", "host RAM for parked conversations, MiB; 0 = none are parked",
+        kMemoryMibMax));
+    rows.push_back(cache_row<&E::conversation_cache_slots>(
+        "conversation-cache-slots", "most parked conversations, beside the live one", kParkedMax));
+    rows.push_back(cache_row<&E::conversation_cache_min_free_mib>(
+        "conversation-cache-min-free-mib",
+        "the floor: with less RAM available, MiB, parked conversations go", kMemoryMibMax));
+    rows.push_back(cache_row<&E::conv_pressure_ms>(
+        "conv-pressure-ms", "time between two looks at the available RAM; 0 = before requests",
+        kPressureMsMax));
+    rows.push_back(cache_row<&E::conv_pressure_hyst_mib>(
+        "conv-pressure-hyst-mib", "below the floor they go until this much more is available, MiB",
+        kMemoryMibMax));
+    rows.push_back(cache_row<&E::memory_limit_mib>(
+        "memory-limit-mib", "RAM that the engine may use in all, MiB; 0 = no limit",
+        kMemoryMibMax));
+    return rows;
+}
+
 std::vector<Option> sampling_options() {
     using G = OptionGroup;
     std::vector<Option> rows;
@@ -362,7 +415,8 @@ std::vector<Option> sampling_options() {
 
 std::vector<Option> make_table() {
     std::vector<Option> rows;
-    for (auto* part : {&model_options, &server_options, &engine_options, &sampling_options}) {
+    for (auto* part : {&model_options, &server_options, &engine_options,
+                       &conversation_cache_options, &sampling_options}) {
         for (auto& option : part()) rows.push_back(std::move(option));
     }
     return rows;

@@ -40,6 +40,8 @@ struct Option {
     std::string key() const;               // port; max_body_mib
 };
 
+inline constexpr std::size_t kKeyCharsMin = 8;  // a shorter key is guessed
+
 std::span<const Option> option_table();
 const Option* find_option_by_flag(std::string_view flag);
 const Option* find_option_by_key(std::string_view key);

@@ -3,8 +3,11 @@
 #include <array>
 #include <cctype>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "serve/options.hpp"
+#include "strata/core/closest.hpp"
 #include "strata/core/wrapped_text.hpp"
 
 namespace strata::serve {
@@ -78,6 +81,7 @@ std::string help_text(std::string_view word) {
         "A flag wins over its environment variable, that over its key in\n"
         "strata-X.json, that over the default. --help WORD shows what mentions WORD.\n"
         "Also: --version, --show-config (every value and where it came from).\n";
+    bool found = false;
     for (const auto& [group, title] : kGroups) {
         std::string part;
         for (const auto& option : option_table()) {
@@ -85,7 +89,14 @@ std::string help_text(std::string_view word) {
             const std::string text = option_help(option);
             if (lower(text).find(lower(word)) != std::string::npos) part += text;
         }
+        found = found || !part.empty();
         if (!part.empty()) out += "\n" + std::string(title) + "\n" + part;
+    }
+    if (!found) {
+        std::vector<std::string> names;
+        for (const auto& option : option_table()) names.emplace_back(option.flag);
+        out += "\nNothing mentions '" + std::string(word) + "'; the closest option is --" +
+               by_closeness(word, std::move(names)).front() + ".\n";
     }
     return out;
 }

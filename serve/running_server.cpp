@@ -22,6 +22,7 @@ namespace {
 constexpr std::chrono::milliseconds kTick{100};      // of the load bar
 constexpr std::chrono::seconds kLoadLineEvery{5};    // where there is no terminal
 constexpr std::chrono::seconds kFinishGrace{5};      // for running requests when the server leaves
+constexpr std::chrono::seconds kFlushGrace{2};       // for their last bytes, then
 constexpr std::chrono::milliseconds kLeaveTick{20};  // looks for the last request's end
 constexpr int kInterruptedStatus = 130;              // as a shell says it for SIGINT
 
@@ -67,6 +68,7 @@ Status<> RunningServer::listen() {
 int RunningServer::run() {
     signals_.add(SIGINT);
     signals_.add(SIGTERM);
+    signals_.add(SIGHUP);  // the terminal is gone
     await_signal();
     load_began_ = Clock::now();
     load_said_ = load_began_;
@@ -81,7 +83,7 @@ int RunningServer::run() {
 }
 
 void RunningServer::tell_finished(const FinishedRequest& finished) {
-    log_.line(summary_line(finished));
+    log_.request(finished);
     if (!config_.log_prompts) return;
     // As JSON strings: whatever a stranger wrote stays one line.
     JsonWriter prompt;
@@ -156,23 +158,27 @@ void RunningServer::leave() {
     log_.line("leaving: running requests have " + std::to_string(kFinishGrace.count()) +
               " s to end (again: at once)");
     http_.stop_accepting();
-    leave_by_ = Clock::now() + kFinishGrace;
-    wait_for_requests();
+    wait_for_connections(Clock::now() + kFinishGrace, [this] {
+        // The engine's end ends each request in words, which are on their way then.
+        supervisor_.shut_down([this] {
+            wait_for_connections(Clock::now() + kFlushGrace, [this] {
+                http_.abort_all();
+                io_.stop();
+            });
+        });
+    });
 }
 
-void RunningServer::wait_for_requests() {
-    if (http_.open_connections() > 0 && Clock::now() < leave_by_) {
-        leaving_.expires_after(kLeaveTick);
-        leaving_.async_wait([this](boost::system::error_code code) {
-            if (!code) wait_for_requests();
-        });
+void RunningServer::wait_for_connections(Clock::time_point deadline, std::function<void()> then) {
+    if (http_.open_connections() == 0 || Clock::now() >= deadline) {
+        then();
         return;
     }
-    // The engine's end ends each request in words; only then are the connections cut.
-    supervisor_.shut_down([this] {
-        http_.abort_all();
-        io_.stop();
-    });
+    leaving_.expires_after(kLeaveTick);
+    leaving_.async_wait(
+        [this, deadline, then = std::move(then)](boost::system::error_code code) mutable {
+            if (!code) wait_for_connections(deadline, std::move(then));
+        });
 }
 
 }  // namespace strata::serve

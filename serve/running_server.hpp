@@ -3,9 +3,13 @@
 //
 //   run(): listening, loading --READY--> serving --first signal--> leaving --all gone--> returns
 //                                      second signal: returns at once; the engine is killed
+//
+// leaving: idle connections end now, running requests within a grace; then the engine ends, which
+// ends what still runs in words; the words are written; then the connections are cut.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,7 +45,9 @@ class RunningServer {
     void show_ready(const EngineView& view);
     void await_signal();
     void leave();
-    void wait_for_requests();
+    // Until every connection has ended by itself, at most until `deadline`.
+    void wait_for_connections(std::chrono::steady_clock::time_point deadline,
+                              std::function<void()> then);
 
     Config config_;
     Log& log_;
@@ -59,7 +65,6 @@ class RunningServer {
     boost::asio::steady_timer leaving_;
     std::chrono::steady_clock::time_point load_began_;
     std::chrono::steady_clock::time_point load_said_;
-    std::chrono::steady_clock::time_point leave_by_;
     std::uint64_t epoch_said_ready_ = 0;
     bool leaving_now_ = false;
     int exit_status_ = 0;

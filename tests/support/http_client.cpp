@@ -63,8 +63,7 @@ void HttpClient::reset() {
     close();
 }
 
-void HttpClient::small_receive_buffer() {
-    const int bytes = 4096;
+void HttpClient::small_receive_buffer(int bytes) {
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
 }
 

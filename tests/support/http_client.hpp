@@ -44,8 +44,8 @@ class HttpClient {
     bool closed_within(Wait wait);
     void close();
     void half_close();
-    void reset();                 // RST instead of FIN
-    void small_receive_buffer();  // before much has come
+    void reset();                                 // RST instead of FIN
+    void small_receive_buffer(int bytes = 4096);  // before much has come
 
   private:
     using Deadline = std::chrono::steady_clock::time_point;

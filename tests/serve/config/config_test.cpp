@@ -87,6 +87,7 @@ TEST_CASE(
     CHECK(contains(shown, "temperature = 0.25  (environment STRATA_TEMPERATURE)"));
     CHECK(contains(shown, "top_k = 7  (strata-chat.json)"));
     CHECK(contains(shown, "max_queue = 64  (default)"));
+    CHECK(contains(shown, "template_date = today  (default)"));
 }
 
 TEST_CASE("Every option is shown once with a source") {
@@ -110,6 +111,28 @@ TEST_CASE("A key is never shown") {
     CHECK(got->config.api_keys == std::vector<std::string>{"first-secret", "second-secret"});
     CHECK_FALSE(contains(show_configuration(*got), "secret"));
     CHECK_FALSE(contains(refusal({"--model", "m.gguf", "--api-key", "short"}), "short"));
+}
+
+TEST_CASE("Keys come from a file that its owner alone may read") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    Scene::write("keys", "# ours\nfirst-secret\n\nsecond-secret\r\n");
+    fs::permissions("keys", fs::perms::owner_read | fs::perms::owner_write);
+    const auto got =
+        read({"--model", "m.gguf", "--api-key", "given-secret", "--api-key-file", "keys"});
+    REQUIRE(got.ok());
+    CHECK(got->config.api_keys ==
+          std::vector<std::string>{"given-secret", "first-secret", "second-secret"});
+    CHECK_FALSE(contains(show_configuration(*got), "secret"));
+    fs::permissions("keys", fs::perms::group_read, fs::perm_options::add);
+    CHECK(contains(refusal({"--model", "m.gguf", "--api-key-file", "keys"}), "chmod 600"));
+    Scene::write("short", "abc\n");
+    fs::permissions("short", fs::perms::owner_read | fs::perms::owner_write);
+    CHECK(contains(refusal({"--model", "m.gguf", "--api-key-file", "short"}), "at least 8"));
+    Scene::write("empty", "\n");
+    fs::permissions("empty", fs::perms::owner_read | fs::perms::owner_write);
+    CHECK(contains(refusal({"--model", "m.gguf", "--api-key-file", "empty"}), "no key"));
+    CHECK(contains(refusal({"--model", "m.gguf", "--api-key-file", "gone"}), "cannot be read"));
 }
 
 TEST_CASE("An unknown flag names the closest one") {
@@ -181,6 +204,36 @@ TEST_CASE("A settings file that is no JSON object is refused by name") {
     CHECK(contains(refusal({"--model", "c"}), "names no \"model\" file"));
     Scene::write("strata-d.json", R"({"model":"gone.gguf"})");
     CHECK(contains(refusal({"--model", "d"}), "gone.gguf' does not exist"));
+}
+
+TEST_CASE("A key that stands twice in the settings file is refused by name") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    Scene::write("strata-a.json", R"({"model":"m.gguf","port":9001,"top_k":1,"port":9002})");
+    CHECK(contains(refusal({"--model", "a"}), R"(the key "port" is given twice)"));
+    CHECK(contains(refusal({"--model", "a"}), "strata-a.json"));
+}
+
+TEST_CASE("A refused number of the settings file is shown as people write it") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    Scene::write("strata-a.json", R"({"model":"m.gguf","port":1.5})");
+    CHECK(contains(refusal({"--model", "a"}), "port = 1.5 (strata-a.json)"));
+    Scene::write("strata-a.json", R"({"model":"m.gguf","top_p":0.0})");
+    CHECK(contains(refusal({"--model", "a"}), "top_p = 0 (strata-a.json)"));
+}
+
+TEST_CASE("A host is an address or localhost") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    for (const char* good : {"127.0.0.1", "0.0.0.0", "::", "::1", "localhost", "192.168.1.9"}) {
+        INFO(good);
+        CHECK(read({"--model", "m.gguf", "--host", good}).ok());
+    }
+    for (const char* bad : {"999.1.1.1", "1.2.3", "example.com", "127.0.0.1:80", "[::1]", ""}) {
+        INFO(bad);
+        CHECK(contains(refusal({"--model", "m.gguf", "--host", bad}), "host = "));
+    }
 }
 
 TEST_CASE("A model is demo or a file or a name in one of the folders") {
@@ -259,6 +312,9 @@ TEST_CASE("Help is grouped and fits a terminal and can be searched") {
     const std::string some = help_text("prompt-cache");
     CHECK(contains(some, "--prompt-cache-every"));
     CHECK_FALSE(contains(some, "--port"));
+    CHECK(
+        contains(help_text("zzport"), "Nothing mentions 'zzport'; the closest option is --port."));
+    CHECK_FALSE(contains(some, "Nothing mentions"));
     const auto asked = read({"--help", "port"});
     REQUIRE(asked.ok());
     CHECK(asked->action == Action::help);

@@ -9,6 +9,7 @@
 #include <boost/json/value.hpp>
 #include <catch2/catch.hpp>
 
+#include "tests/serve/http/bad_inputs_check.hpp"
 #include "tests/support/server_process.hpp"
 
 using namespace strata::tests;
@@ -132,4 +133,8 @@ TEST_CASE("a message cannot write control tokens") {
     // As a control token it would be one id in the place of `abc`; as text it is several.
     CHECK(sneaky.at("usage").at("prompt_tokens").as_int64() >
           plain.at("usage").at("prompt_tokens").as_int64());
+}
+
+TEST_CASE("bad inputs do not change what the demo answers") {
+    check_bad_inputs(real());
 }

@@ -52,7 +52,6 @@ TEST_CASE("each refusal has its status type and code") {
                    json_type + "Origin: https://evil.example\r\nContent-Length: 0\r\n"),
          403, "permission_error", "origin_not_allowed"},
         {get_request("/v1/nothing"), 404, "not_found_error", "unknown_route"},
-        {get_request("/v1/models/other"), 404, "not_found_error", "model_not_found"},
         {get_request("/v1/chat/completions"), 405, "invalid_request_error", "method_not_allowed"},
         {with_host("DELETE", "/health", "localhost"), 405, "invalid_request_error",
          "method_not_allowed"},
@@ -171,6 +170,40 @@ TEST_CASE("the documents have their shapes") {
          {"time", "engine", "live", "requests", "totals", "hardware", "history"}) {
         CHECK(document("/metrics").as_object().contains(key));
     }
+}
+
+TEST_CASE("a model is found under any name unless names are strict") {
+    LocalServer easy;
+    CHECK(json::parse(ask(easy, get_request("/v1/models/other")).body).at("id").as_string() ==
+          "demo");
+    serve::ApiSettings api;
+    api.strict_model = true;
+    LocalServer strict({}, api);
+    CHECK(ask(strict, get_request("/v1/models/demo")).status == 200);
+    const HttpResponse refused = ask(strict, get_request("/v1/models/other"));
+    CHECK(refused.status == 404);
+    CHECK(error_word(refused, "code") == "model_not_found");
+    const HttpResponse chat = ask(
+        strict, post_request("/v1/chat/completions",
+                             R"({"model":"other","messages":[{"role":"user","content":"x"}]})"));
+    CHECK(chat.status == 404);
+    CHECK(error_word(chat, "code") == "model_not_found");
+}
+
+TEST_CASE("a client that leaves is a cancel in the metrics as in the log") {
+    LocalServer server;
+    HttpClient client(server.port());
+    REQUIRE(client.send(post_request("/v1/chat/completions", kChatBody)));
+    REQUIRE(server.asked(1));
+    client.close();
+    REQUIRE(server.cancelled(1));
+    const HttpResponse metrics = ask(server, get_request("/metrics"));
+    const json::value row = json::parse(metrics.body).at("requests").at(0);
+    CHECK(row.at("finish").as_string() == "cancel");
+    CHECK(row.at("prompt_tokens").as_int64() > 0);
+    CHECK(serve::summary_line(server.finished.at(0)).find(", cancel (") != std::string::npos);
+    CHECK(metrics.body.find("E0") == std::string::npos);
+    CHECK(metrics.body.find(R"("tok_s":0})") != std::string::npos);
 }
 
 TEST_CASE("a busy server has no slot to give") {

@@ -1,8 +1,11 @@
 // strata-serve as a process, with the fake engine: what only shows between real processes.
 #include <csignal>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
 #include <catch2/catch.hpp>
 
 #include "tests/support/process_epilogue.hpp"
@@ -166,6 +169,81 @@ TEST_CASE("an orderly end lets a short answer finish and leaves nothing") {
         CHECK_FALSE(HttpClient(server.port()).connected());
     }
     CHECK(epilogue.leftovers() == "");
+}
+
+TEST_CASE("idle connections do not hold up the end and a hangup is an orderly one") {
+    const ProcessEpilogue epilogue;
+    for (const int number : {SIGTERM, SIGHUP}) {
+        ServerProcess server(engine_with({}));
+        HttpClient used(server.port());
+        REQUIRE(used.send(get_request("/health")));
+        REQUIRE(used.response());
+        HttpClient streamed(server.port());
+        REQUIRE(streamed.send(post_request(kPath, chat(R"(,"stream":true,"max_tokens":2)"))));
+        while (streamed.event()) {
+        }
+        REQUIRE(streamed.body_ended());
+        const HttpClient unused(server.port());
+        REQUIRE(server.engine_pid() > 0);
+        const auto began = std::chrono::steady_clock::now();
+        server.signal(number);
+        CHECK(used.closed_within(1s));
+        CHECK(server.wait_exit() == 0);
+        CHECK(std::chrono::steady_clock::now() - began < 3s);
+        CHECK(server.log_has("leaving"));
+    }
+    CHECK(epilogue.leftovers() == "");
+}
+
+TEST_CASE("the last words of a stream reach a client that is behind") {
+    // 3,000 chunks a second for five seconds: more than the sockets hold, less than the limit on
+    // unsent bytes; and a window that lets them through in time once somebody reads.
+    constexpr int kWindowBytes = 64 << 10;
+    ServerOptions options = engine_with({"--tokens-per-second", "3000"});
+    options.server = {"--max-context", "100000"};
+    ServerProcess server(options);
+    HttpClient client(server.port());
+    client.small_receive_buffer(kWindowBytes);
+    REQUIRE(client.send(post_request(kPath, chat(R"(,"stream":true,"max_tokens":30000)"))));
+    REQUIRE(client.head());
+    server.signal(SIGTERM);
+    REQUIRE(server.log_has("while it was shut down"));
+    std::string last;
+    while (const auto event = client.event(5s)) last = *event;
+    CHECK(client.body_ended());
+    CHECK(last.find(R"({"error":{"message":)") != std::string::npos);
+    CHECK(server.wait_exit() == 0);
+}
+
+TEST_CASE("a log in JSON is one object a line and a request has its numbers in it") {
+    ServerOptions options =
+        engine_with({"--answer-tokens", "5", "--do", "err a \"quoted\" line", "--do", "ready"});
+    options.server = {"--log-format", "json"};
+    ServerProcess server(options);
+    const auto response = post(server.port(), kPath, chat(""));
+    REQUIRE(response);
+    REQUIRE(server.log_has(R"("event":"request")"));
+    std::istringstream lines(server.log());
+    bool engine = false;
+    bool request = false;
+    for (std::string line; std::getline(lines, line);) {
+        INFO(line);
+        const boost::json::value value = boost::json::parse(line);
+        CHECK(value.at("time").to_number<double>() > 1e9);
+        CHECK(value.at("uptime_s").to_number<double>() >= 0);
+        CHECK(value.at("level").is_string());
+        engine = engine || (value.at("from").as_string() == "engine" &&
+                            value.at("text").as_string() == "a \"quoted\" line");
+        if (!value.as_object().contains("event")) continue;
+        request = true;
+        const boost::json::string id(response->header("x-request-id"));
+        CHECK(value.at("request_id").as_string() == id);
+        CHECK(value.at("finish").as_string() == "stop");
+        CHECK(value.at("output_tokens").as_int64() == 5);
+        CHECK(value.at("prompt_tokens").as_int64() > 0);
+    }
+    CHECK(engine);
+    CHECK(request);
 }
 
 TEST_CASE("a second signal ends the server at once") {
