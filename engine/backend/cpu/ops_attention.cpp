@@ -22,6 +22,8 @@ namespace {
 constexpr std::int64_t kTaskQueries = 64;
 // Positions of one part when a step has few rows.
 constexpr std::int64_t kPartPositions = 512;
+// Exact mode: results of all pages at once, 64 MiB; the more pages, the fewer rows go together.
+constexpr std::int64_t kExactResultFloatsMax = 1 << 24;
 constexpr std::int64_t kSineWork = 64;  // f32 operations that one f64 sine is worth
 constexpr std::int64_t kHeadWork = 8;   // per element: norm, rotation, store
 
@@ -33,6 +35,13 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 
 std::int64_t rows_per_block(const AttentionShape& shape) {
     return std::max<std::int64_t>(1, kTaskQueries / (shape.heads / shape.kv_heads));
+}
+
+// In exact mode each row has results of every page: rows that are computed at once, at most a
+// block.
+std::int64_t exact_rows(const AttentionShape& shape, Position end) {
+    const std::int64_t row_floats = divide_up(end, kPageTokens) * shape.heads * shape.value_dim;
+    return std::clamp<std::int64_t>(kExactResultFloatsMax / row_floats, 1, rows_per_block(shape));
 }
 
 std::size_t element_bytes(ElementType type) {
@@ -231,8 +240,7 @@ void CpuOps::attention(const AttentionShape& shape, Rows q, Rows out) {
     STRATA_INVARIANT(q.rows == step_rows() && out.rows == q.rows);
     STRATA_INVARIANT(q.cols == shape.heads * shape.query_stride());
     STRATA_INVARIANT(out.cols == shape.heads * shape.value_dim);
-    // Page by page every block has results of its own: one block at a time bounds their memory.
-    const std::int64_t most = exact_ ? rows_per_block(shape) : q.rows;
+    const std::int64_t most = exact_ ? exact_rows(shape, first_ + q.rows) : q.rows;
     for (std::int64_t row = 0; row < q.rows; row += most) {
         const std::int64_t rows = std::min(most, q.rows - row);
         attend_rows(shape, first_ + row, {q.values + row * q.cols, rows, q.cols},
