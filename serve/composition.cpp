@@ -88,6 +88,17 @@ SupervisorConfig supervisor_config(const Config& config, std::int64_t server_pid
     add(arguments, "--prompt-cache-every", std::to_string(engine.prompt_cache_every));
     add(arguments, "--prompt-cache-root", std::to_string(engine.prompt_cache_root));
     if (engine.turn_token) add(arguments, "--turn-token", std::to_string(*engine.turn_token));
+    add(arguments, "--conversation-cache-mib", std::to_string(engine.conversation_cache_mib));
+    add(arguments, "--conversation-cache-slots", std::to_string(engine.conversation_cache_slots));
+    add(arguments, "--conversation-cache-min-free-mib",
+        std::to_string(engine.conversation_cache_min_free_mib));
+    add(arguments, "--conv-pressure-ms", std::to_string(engine.conv_pressure_ms));
+    add(arguments, "--conv-pressure-hyst-mib", std::to_string(engine.conv_pressure_hyst_mib));
+    add(arguments, "--memory-limit-mib", std::to_string(engine.memory_limit_mib));
+    for (const std::string& vector : engine.control_vectors) {
+        add(arguments, "--control-vector", vector);
+    }
+    if (engine.exact) arguments.emplace_back("--exact");
     add(arguments, "--parent-pid", std::to_string(server_pid));
     out.desk.queue_max = static_cast<std::size_t>(config.max_queue);
     out.desk.start_wait = std::chrono::seconds(config.start_deadline_s);

@@ -36,7 +36,9 @@ struct EngineSettings {
     std::int64_t conversation_cache_min_free_mib = 2560;
     std::int64_t conv_pressure_ms = 2000;
     std::int64_t conv_pressure_hyst_mib = 1024;
-    std::int64_t memory_limit_mib = 0;  // 0 = none
+    std::int64_t memory_limit_mib = 0;         // 0 = none
+    std::vector<std::string> control_vectors;  // NAME=FILE[:SCALE]
+    bool exact = false;
 };
 
 // What a request gets when it does not say.

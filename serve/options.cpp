@@ -361,6 +361,12 @@ std::vector<Option> engine_options() {
                 kContextTokensMax,
                 [](Config& c) -> std::int64_t& { return c.engine_settings.prompt_cache_root; }));
     rows.push_back(turn_token());
+    rows.push_back(list(
+        "control-vector", G::engine, "NAME=FILE[:SCALE]",
+        "a steering mode for requests; may be given several times", 1,
+        [](Config& c) -> std::vector<std::string>& { return c.engine_settings.control_vectors; }));
+    rows.push_back(toggle("exact", G::engine, "results do not depend on what is reused; slower",
+                          [](Config& c) -> bool& { return c.engine_settings.exact; }));
     return rows;
 }
 
