@@ -46,10 +46,16 @@ struct MemoryEnds {
 void* operator new(std::size_t bytes) {
     return counted(bytes);
 }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+    return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void operator delete(void* at) noexcept {
     std::free(at);
 }
 void operator delete(void* at, std::size_t) noexcept {
+    std::free(at);
+}
+void operator delete(void* at, const std::nothrow_t&) noexcept {
     std::free(at);
 }
 

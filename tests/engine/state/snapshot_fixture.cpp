@@ -20,11 +20,15 @@ Result<std::byte*> CountedSegments::map(std::size_t bytes) {
     CHECK(bytes <= kSegmentBytesMax);
     if (maps++ == fails_at) return refuse_memory("this segment is to fail");
     largest = std::max(largest, bytes);
-    auto* at = static_cast<std::byte*>(std::aligned_alloc(kHostPageBytes, bytes));
-    REQUIRE(at != nullptr);
-    sizes_[at] = bytes;
+    struct Free {
+        void operator()(std::byte* at) const { std::free(at); }
+    };
+    std::unique_ptr<std::byte, Free> at(
+        static_cast<std::byte*>(std::aligned_alloc(kHostPageBytes, bytes)));
+    if (at == nullptr) std::abort();
+    sizes_[at.get()] = bytes;  // may throw in tests of memory that ends
     mapped_bytes_ += bytes;
-    return at;
+    return at.release();
 }
 
 void CountedSegments::unmap(std::byte* at, std::size_t bytes) noexcept {
