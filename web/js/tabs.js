@@ -2,15 +2,20 @@
 import { byId } from "./dom.js";
 
 const NAMES = ["chat", "monitor", "about"];
+const shown = { name: "", places: /** @type {Record<string, number>} */ ({}) }; // how far each view is scrolled
 
 /** @param {string} name */
 function select(name) {
+  if (name === shown.name) return;
+  shown.places[shown.name] = window.scrollY;
+  shown.name = name;
   for (const each of NAMES) {
     const tab = byId(`tab-${each}`);
     tab.setAttribute("aria-selected", String(each === name));
     tab.tabIndex = each === name ? 0 : -1;
     byId(each).hidden = each !== name;
   }
+  window.scrollTo(0, shown.places[name] ?? 0);
 }
 
 function named() {

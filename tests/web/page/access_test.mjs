@@ -59,6 +59,8 @@ test("axe finds nothing in any view in light and dark and narrow", async () => {
         const toggle = page.locator("#requests .toggle").first();
         if (await toggle.getAttribute("aria-expanded") === "false") await toggle.click();
       }
+      // Where a reader of the newest message is; what lies half under the field is no target there.
+      if (view === "chat") await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
       const found = await page.evaluate((values) => globalThis.axe.run(document, { runOnly: { type: "tag", values } }), RULES);
       const words = found.violations.map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(" ")}`);
       assert.deepEqual(words, [], `${view} ${colorScheme} ${width}`);
