@@ -133,6 +133,8 @@ void report_streams(const StreamFigures& figures, const Options& options, Report
     report.fact("added latency p50", quantile(figures.latencies_ms, 0.5), "ms");
     report.line("added latency p99", quantile(figures.latencies_ms, 0.99), "ms", kAddedMsMax);
     report.fact("added latency max", quantile(figures.latencies_ms, 1.0), "ms");
+    const auto& kib = figures.resident_kib;
+    report.fact("resident set", kib.empty() ? 0.0 : static_cast<double>(kib.back()), "KiB");
     report.line("growth of the resident set",
                 static_cast<double>(resident_growth(figures.resident_kib)), "KiB", kResidentKibMax);
 }
