@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@ constexpr std::chrono::milliseconds kToldGraceMs{4000};
 // A load has nothing to lose. This much it gets, so that a refusal which is on its way is still
 // told.
 constexpr std::chrono::milliseconds kLoadGraceMs{300};
+constexpr std::chrono::milliseconds kCountedLateMs{10};     // between two looks at what was freed
 constexpr std::chrono::milliseconds kLoadLineEveryMs{100};  // ten steps a second look smooth
 
 void log_line(std::string_view text) {
@@ -184,7 +186,9 @@ ExitStatus run_engine_process(const EngineOptions& options, const ProcessPipes& 
     const EngineLimits limits = limits_of(options, *model->runner);
     MappedSegments segments;
     HostMemoryReader reader(memory_sources_of(options));
-    const EngineHost host{&segments, {[&] { return reader.sample_host_memory(); }, &trim_heap}};
+    const EngineHost host{&segments,
+                          {[&] { return reader.sample_host_memory(); }, &trim_heap,
+                           [] { std::this_thread::sleep_for(kCountedLateMs); }}};
     auto engine = make_engine(std::move(model->runner), limits, board, host);
     if (!engine) {
         const bool memory = engine.error().kind == RefusalKind::out_of_memory;

@@ -92,6 +92,7 @@ class ParkedConversations {
               CacheFigures& figures, ConversationEvents& events);
     [[nodiscard]] PressureHoldings holdings(std::optional<EntryId> guarded) const;
     MemoryReading read();
+    MemoryReading read_after(std::uint64_t released, bool answering);
     [[nodiscard]] std::int64_t now_ms() const;
 
     CacheSettings settings_;

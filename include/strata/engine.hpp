@@ -52,6 +52,7 @@ struct CacheSettings {
 struct HostMemory {
     std::function<MemoryReading()> read;
     std::function<void()> settle;  // gives the heap's free memory back to the OS
+    std::function<void()> pause;   // some milliseconds, for the OS to count what was given back
 };
 
 // What the machine lends to an engine; outlives it.

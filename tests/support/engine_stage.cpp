@@ -105,12 +105,17 @@ EngineStage::EngineStage(const FakeShape& shape, EngineLimits limits)
 }
 
 EngineHost EngineStage::host() {
-    return {&segments,
-            {[this] {
-                 ++readings;
-                 return MemoryReading{available_bytes, MemoryBound::host};
-             },
-             [this] { ++settled; }}};
+    HostMemory memory;
+    memory.read = [this] {
+        ++readings;
+        return MemoryReading{available_bytes, MemoryBound::host};
+    };
+    memory.settle = [this] { ++settled; };
+    memory.pause = [this] {
+        ++pauses;
+        if (on_pause) on_pause();
+    };
+    return {&segments, std::move(memory)};
 }
 
 GenerateRequest EngineStage::request(const TokenIds& prompt, std::int64_t max_new) {

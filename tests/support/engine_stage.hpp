@@ -57,6 +57,8 @@ class EngineStage {
     std::optional<std::uint64_t> available_bytes = std::uint64_t{1} << 40;
     int readings = 0;
     int settled = 0;
+    int pauses = 0;
+    std::function<void()> on_pause;  // after each
 
     std::shared_ptr<FakeDevice> device;
     FakeRunner* runner = nullptr;  // the engine's

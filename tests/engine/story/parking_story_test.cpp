@@ -223,6 +223,23 @@ TEST_CASE("below the floor an idle engine gives back the oldest until the target
     CHECK(back.outcome.cache.counters.evictions() == 0);
 }
 
+TEST_CASE("memory that is counted late does not cost a second conversation") {
+    Chat chat(kHybrid, caching(64 * kMib));
+    (void)chat.say(opening(1));
+    (void)chat.say(opening(2));
+    (void)chat.say(opening(3));
+    NoEvents nobody;
+    chat.stage.available_bytes = 99 * kMib;
+    chat.stage.on_pause = [&] {
+        // What one conversation gave back shows at the third look, with much else.
+        if (chat.stage.pauses == 3) chat.stage.available_bytes = 120 * kMib;
+    };
+    *chat.stage.now += std::chrono::seconds(3);
+    chat.stage.engine->idle_step(nobody);
+    CHECK(chat.stage.pauses == 3);
+    CHECK(chat.stage.engine->conversations().entries().size() == 1);
+}
+
 TEST_CASE("an unknown reading parks nothing and releases nothing") {
     Chat chat(kHybrid, caching(64 * kMib));
     chat.stage.available_bytes.reset();
