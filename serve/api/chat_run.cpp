@@ -175,10 +175,14 @@ void ChatRun::on_done(const protocol::DoneLine& line) {
     record_.done = line;
     if (!stop_met_ &&
         (line.finish == protocol::Finish::error || line.finish == protocol::Finish::cancel)) {
+        // Nobody here asked for the end of it: the engine was told to leave.
+        const bool leaving = line.finish == protocol::Finish::cancel;
         ApiError error;
-        error.kind = ErrorKind::server_error;
+        error.kind = leaving ? ErrorKind::unavailable : ErrorKind::server_error;
         error.code = "answer_ended";
-        error.message = "the engine ended this answer before it was complete; send it again";
+        error.message = leaving ? "the engine was told to end before this answer was complete; "
+                                  "send it again when it is back"
+                                : "the engine could not complete this answer; send it again";
         fail(error);
         return;
     }

@@ -25,6 +25,7 @@ struct RoutineReport {
 };
 constexpr std::array kRoutineReports = std::to_array<RoutineReport>({
     {"prompt ", " tokens = ", "; failed: "},
+    {"conversation cache: ", "", ""},
     {"strata-engine: --max-context ", " is more than ", ""},
 });
 

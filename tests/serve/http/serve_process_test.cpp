@@ -291,6 +291,22 @@ TEST_CASE("an engine that never starts is a 503 with its reason") {
     CHECK(refused->body.find("engine_failed") != std::string::npos);
 }
 
+TEST_CASE("an answer that nobody here ended tells who did") {
+    ServerOptions options =
+        engine_with({"--do", "ready", "--do", "await GEN", "--do", "tokens 2", "--do",
+                     "done cancel", "--do", "await GEN", "--do", "tokens 2", "--do", "done error"});
+    ServerProcess server(options);
+    const auto told = post(server.port(), kPath, chat(""));
+    REQUIRE(told);
+    CHECK(told->status == 503);
+    CHECK(told->body.find("answer_ended") != std::string::npos);
+    CHECK(told->body.find("was told to end") != std::string::npos);
+    const auto failed = post(server.port(), kPath, chat(""));
+    REQUIRE(failed);
+    CHECK(failed->status == 500);
+    CHECK(failed->body.find("could not complete") != std::string::npos);
+}
+
 TEST_CASE("a taken port is named with what to do") {
     ServerProcess first(engine_with({}));
     ServerOptions options;

@@ -109,6 +109,19 @@ TEST_CASE("reports of ordinary work are no last words") {
     CHECK_FALSE(contains(report_exit(end).text, "old complaint"));
 }
 
+TEST_CASE("what the conversation cache did for others is nobody's last word") {
+    CHECK(
+        is_routine("conversation cache: parked 24 tokens in 9 ms; parked=4 bytes=7929856 "
+                   "evictions=0 new_bytes=7929856 shared_bytes=0"));
+    CHECK(is_routine(
+        "conversation cache: skip parking (needs 423 MiB, 20 MiB of 450 MiB available)"));
+    CHECK(
+        is_routine("conversation cache: RAM below the floor: released 2 dialogs, 2180 MiB "
+                   "(dropped) in 131 ms; idle: 9761 -> 11901 MiB available, floor 10240 MiB + "
+                   "1024; parked=1"));
+    CHECK_FALSE(is_routine("strata-engine: the restored conversation differs from its snapshot"));
+}
+
 TEST_CASE("a report of a failed request and a refused option are last words") {
     CHECK_FALSE(is_routine("prompt 12 tokens = 0 reused + 12 read in 4 ms; failed: no memory"));
     CHECK_FALSE(is_routine("strata-engine: --max-context 12x is no number"));
