@@ -48,7 +48,10 @@ class Recorder : public EngineEvents {
         add("token " + std::to_string(id));
     }
     void step() override {}
-    void conversation(const ConversationEvent& event) override { told_.cache.push_back(event); }
+    void conversation(const ConversationEvent& event) override {
+        told_.cache.push_back(event);
+        if (stage_.on_event) stage_.on_event("conversation");
+    }
     void pressure(const PressureReport& report, double) override {
         told_.pressure.push_back(report);
     }

@@ -267,6 +267,33 @@ TEST_CASE("entries can be pinned and dropped by number") {
     check_verdict(back, true, false);
 }
 
+TEST_CASE("a request that is stopped at any moment leaves every chat whole") {
+    for (const FakeShape& shape : {kHybrid, kAttention}) {
+        bool stopped = true;
+        for (int moment = 1; stopped; ++moment) {
+            Chat chat(shape, caching(64 * kMib));
+            const TokenIds a = opening(1, 150);
+            const TokenIds b = opening(2, 150);
+            const Told first = chat.say(a);
+            const Told other = chat.say(b);
+            const TokenIds next =
+                joined({a, first.answer, {kFakeEnd}, turn(kFakeUser, 150, 3), assistant_opens()});
+            int events = 0;
+            chat.stage.on_event = [&](const std::string&) {
+                if (++events == moment) chat.stage.engine->cancel(1);
+            };
+            const Told cut = chat.stage.run(next);
+            chat.stage.on_event = nullptr;
+            stopped = events >= moment;
+            const bool early = cut.outcome.finish == FinishReason::cancel;
+            CHECK((early || !stopped || std::ssize(cut.answer) == 6));
+            (void)chat.say(next);
+            (void)chat.say(follow_up(b, other.answer, 4));
+            (void)chat.say(next);
+        }
+    }
+}
+
 TEST_CASE("random walks over many chats answer as if nothing had ever been parked") {
     for (const FakeShape& shape : {kHybrid, kAttention}) {
         for (const std::uint64_t budget : {64 * kMib, kMib / 4, kMib / 16}) {
