@@ -13,6 +13,12 @@ namespace strata::tests {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+// A sanitizer keeps notes on memory that was used: an eighth of it stays resident.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::int64_t kNotesBytes = 64 * kMiB;
+#else
+constexpr std::int64_t kNotesBytes = 0;
+#endif
 
 std::int64_t resident_bytes() {
     std::ifstream file("/proc/self/statm");
@@ -84,18 +90,18 @@ TEST_CASE("256 MiB parked and released leave the process three times") {
         CHECK(store.bytes() == 256 * kMiB);
         const std::int64_t parked = resident_bytes();
         CHECK(parked - before >= 255 * kMiB);
-        CHECK(parked - before <= 264 * kMiB);
+        CHECK(parked - before <= 264 * kMiB + kNotesBytes);
         REQUIRE(session->validate(image, end, {}).ok());
         // Half of it first: what is released piece by piece leaves piece by piece.
         std::vector<HostBlobId> left;
         for (const HostBlob& page : image.pages) left.push_back(page.id);
         std::sort(left.begin(), left.end());
         session->leave(std::span(left).first(8));
-        CHECK(resident_bytes() - before <= 136 * kMiB);
+        CHECK(resident_bytes() - before <= 136 * kMiB + kNotesBytes);
         session->leave(left);
         CHECK(store.bytes() == 0);
         CHECK(store.mapped_bytes() == 0);
-        CHECK(resident_bytes() - before <= 8 * kMiB);
+        CHECK(resident_bytes() - before <= 8 * kMiB + kNotesBytes);
     }
 }
 
