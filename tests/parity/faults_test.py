@@ -20,6 +20,12 @@ PLANTED = (
     ("flipped_page", "reuse", "state_sha256: expected"),
     ("skipped_restore", "reuse", "state_sha256: expected"),
     ("forced_hit", "pressure", "restored: expected 0, came 1"),
+    ("none", "steering", None),
+    ("flipped_page", "steering", "state_sha256: expected"),
+    ("skipped_restore", "steering", "state_sha256: expected"),
+    ("none", "identity", None),
+    ("flipped_page", "identity", "state_sha256"),
+    ("skipped_restore", "identity", "state_sha256"),
 )
 
 
