@@ -80,6 +80,7 @@ class OneConversationEngine : public Engine {
     std::optional<std::chrono::milliseconds> idle_wait() const override;
     void idle_step(ConversationEvents& events) override;
     const ConversationCache& conversations() const override { return parked_->books(); }
+    bool moving() const override { return stage_ == Stage::moving; }
     bool pin(EntryId entry) override { return parked_->pin(entry); }
     bool unpin(EntryId entry, ConversationEvents& events) override {
         return parked_->unpin(entry, events);
@@ -95,7 +96,10 @@ class OneConversationEngine : public Engine {
     void measure_chunks();
 
   private:
+    enum class Stage : std::uint8_t { idle, moving, answering };
+
     Result<Outcome, RequestRefusal> tell(Run& run);
+    Result<Outcome, RequestRefusal> tell_or_forget(Run& run);
     PromptPlan plan(const Run& run) const;
     void choose(Run& run);
     Status<> resume(Run& run);
@@ -128,9 +132,9 @@ class OneConversationEngine : public Engine {
     std::int64_t chunk_tokens_;
     Run* reading_ = nullptr;  // while a chunk of it is being computed
 
-    LiveFacts live_;                   // of the live conversation, besides its bytes
-    bool one_shot_ = false;            // all that is live was read for a request with ckpt=0
-    bool answering_ = false;           // generate() runs
+    LiveFacts live_;         // of the live conversation, besides its bytes
+    bool one_shot_ = false;  // all that is live was read for a request with ckpt=0
+    Stage stage_ = Stage::idle;
     std::uint64_t conversations_ = 0;  // numbers given so far
     TimePoint rested_{};               // when the last request ended
 };
@@ -183,21 +187,23 @@ Result<Outcome, RequestRefusal> OneConversationEngine::generate(const GenerateRe
                                                                 EngineEvents& events) {
     const BoardPlace place(*board_, request.id);
     Run run{request, events, place.flag, clock_()};
-    answering_ = true;
+    stage_ = Stage::answering;
+    auto outcome = tell_or_forget(run);
+    stage_ = Stage::idle;
+    rested_ = clock_();
+    return outcome;
+}
+
+Result<Outcome, RequestRefusal> OneConversationEngine::tell_or_forget(Run& run) {
     try {
-        auto outcome = tell(run);
-        answering_ = false;
-        rested_ = clock_();
-        return outcome;
+        return tell(run);
     } catch (const std::bad_alloc&) {
         // Somewhere between two whole steps: what the session holds cannot be told any more.
-        answering_ = false;
-        rested_ = clock_();
         session_->reset();
         parked_->forget_live();
         return Failure{RequestRefusal{RefusalCode::out_of_memory,
                                       "no memory to answer a prompt of " +
-                                          std::to_string(request.prompt.size()) + " tokens"}};
+                                          std::to_string(run.request.prompt.size()) + " tokens"}};
     }
 }
 
@@ -261,6 +267,7 @@ Status<> OneConversationEngine::resume(Run& run) {
         keep_checkpoint(CheckpointKind::tail);
     }
     run.told = run.looked = run.began;
+    stage_ = Stage::moving;
     parked_->set_aside(plan, live_, conversations_ + 1, run.outcome.cache, run.events,
                        [&] { show_life(run); });
     if (plan.outgoing == OutgoingFate::park_if_free) ++conversations_;
@@ -272,6 +279,7 @@ Status<> OneConversationEngine::resume(Run& run) {
     }
     name_live(run);
     parked_->live_is(live_, run.events);
+    stage_ = Stage::answering;
     return Done{};
 }
 
@@ -523,7 +531,7 @@ void OneConversationEngine::idle_step(ConversationEvents& events) {
 }
 
 void OneConversationEngine::check_memory(PressureWhere where, ConversationEvents& events) {
-    parked_->check(where, std::nullopt, answering_, events);
+    parked_->check(where, std::nullopt, stage_ != Stage::idle, events);
 }
 
 }  // namespace

@@ -65,8 +65,7 @@ void LineLoop::answer(ReceivedLine line) {
         return;
     }
     auto& command = std::get<protocol::Command>(line.what);
-    const ConversationCache& books = engine_.conversations();
-    if (about_books(command) && (books.capturing() || books.in_flight())) {
+    if (about_books(command) && engine_.moving()) {
         deferred_.push_back(std::move(line));
         return;
     }

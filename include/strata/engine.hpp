@@ -117,7 +117,8 @@ class EngineEvents : public ConversationEvents {
     virtual void progress(Position position, double ms, double tokens_per_s) = 0;
     virtual void token(TokenId id, const std::optional<TokenReport>& report) = 0;
     // Between two chunks, between two tokens, and now and then inside a long chunk: the place for
-    // signs of life. It must not call the engine, except for cancel().
+    // signs of life. Of the engine it may call cancel(), and what is said of the parked
+    // conversations below.
     virtual void step() = 0;
 };
 
@@ -180,6 +181,8 @@ class Engine {
     // The parked conversations, and what a person does with them; also from EngineEvents::step().
     // False: there is no such entry.
     virtual const ConversationCache& conversations() const = 0;
+    // A conversation is on its way into host memory or back: the next five must wait.
+    virtual bool moving() const = 0;
     virtual bool pin(EntryId entry) = 0;
     virtual bool unpin(EntryId entry, ConversationEvents& events) = 0;
     virtual bool drop(EntryId entry, ConversationEvents& events) = 0;

@@ -47,7 +47,9 @@ class Recorder : public EngineEvents {
         if (report) told_.reports.push_back(*report);
         add("token " + std::to_string(id));
     }
-    void step() override {}
+    void step() override {
+        if (stage_.on_step) stage_.on_step();
+    }
     void conversation(const ConversationEvent& event) override {
         told_.cache.push_back(event);
         if (stage_.on_event) stage_.on_event("conversation");

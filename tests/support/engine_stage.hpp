@@ -65,6 +65,7 @@ class EngineStage {
     std::shared_ptr<StopBoard> board;
     std::unique_ptr<Engine> engine;
     std::shared_ptr<TimePoint> now;
+    std::function<void()> on_step;                     // at each sign of life
     std::function<void(const std::string&)> on_event;  // after each event that a request tells
 };
 

@@ -294,6 +294,31 @@ TEST_CASE("a request that is stopped at any moment leaves every chat whole") {
     }
 }
 
+TEST_CASE("the books must wait while a lent conversation is on its way back") {
+    EngineLimits limits = caching(64 * kMib);
+    for (const FakeShape& shape : {kHybrid, kAttention}) {
+        Chat chat(shape, limits);
+        const TokenIds root = turn(kFakeSystem, 400, 1);
+        (void)chat.say(joined({root, turn(kFakeUser, 20, 2), assistant_opens()}));
+        (void)chat.say(opening(3));
+        int seen = 0;
+        int moving = 0;
+        // The clock goes on while bytes move, so that signs of life are due.
+        chat.stage.on_event = [&](const std::string& event) {
+            if (event == "conversation") *chat.stage.now += std::chrono::seconds(1);
+        };
+        chat.stage.on_step = [&] {
+            ++seen;
+            moving += chat.stage.engine->moving() ? 1 : 0;
+        };
+        const Told lent = chat.say(joined({root, turn(kFakeUser, 20, 4), assistant_opens()}));
+        CHECK(lent.outcome.plan.source == ResumeSource::borrowed);
+        CHECK(moving > 0);
+        CHECK(seen > moving);  // while it reads and writes they need not wait
+        CHECK_FALSE(chat.stage.engine->moving());
+    }
+}
+
 TEST_CASE("random walks over many chats answer as if nothing had ever been parked") {
     for (const FakeShape& shape : {kHybrid, kAttention}) {
         for (const std::uint64_t budget : {64 * kMib, kMib / 4, kMib / 16}) {
