@@ -4,20 +4,13 @@
 #include <array>
 #include <cstdio>
 
+#include "engine/units.hpp"
+
 namespace strata {
 
 namespace {
 
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 constexpr std::int64_t kMsPerSecond = 1000;
-
-std::int64_t number(std::uint64_t value) {
-    return static_cast<std::int64_t>(value);
-}
-
-std::int64_t mib(std::uint64_t bytes) {
-    return number(bytes / kMib);
-}
 
 protocol::ConvKind kind_of(ConversationStep step) {
     switch (step) {
@@ -112,9 +105,9 @@ std::string books_of(const ConversationEvent& event) {
 std::string skip_text(const ConversationEvent& event) {
     const ParkSkip skip = event.skip.value_or(ParkSkip::budget);
     if (skip == ParkSkip::budget || skip == ParkSkip::too_large) {
-        return "skip parking (needs " + std::to_string(mib(event.needed_bytes)) + " MiB, " +
-               std::to_string(mib(event.free_bytes)) + " MiB of " +
-               std::to_string(mib(event.budget_bytes)) + " MiB available)";
+        return "skip parking (needs " + std::to_string(whole_mib(event.needed_bytes)) + " MiB, " +
+               std::to_string(whole_mib(event.free_bytes)) + " MiB of " +
+               std::to_string(whole_mib(event.budget_bytes)) + " MiB available)";
     }
     return "skip parking (" + std::string(protocol::word(park_skip_of(skip))) + ")";
 }
@@ -149,7 +142,7 @@ protocol::ConvLine conv_line(const ConversationEvent& event, std::optional<std::
     line.entry = event.entry;
     line.conv = event.conversation;
     line.tokens = event.tokens;
-    line.bytes = number(event.bytes);
+    line.bytes = line_number(event.bytes);
     line.ms = event.ms;
     line.id = id;
     if (event.skip) line.reason = reason_of(*event.skip);
@@ -165,8 +158,8 @@ protocol::CacheLine cache_row_line(const ParkedEntry& entry, std::uint64_t uniqu
     row.entry = entry.entry;
     row.conv = image.conversation;
     row.tokens = image.end();
-    row.bytes = number(entry.bytes);
-    row.unique_bytes = number(unique_bytes);
+    row.bytes = line_number(entry.bytes);
+    row.unique_bytes = line_number(unique_bytes);
     row.checkpoints = std::ssize(image.checkpoints);
     row.last_used = (now_ms - entry.active_ms) / kMsPerSecond;
     row.hits = entry.hits;
@@ -179,17 +172,17 @@ protocol::CacheLine cache_row_line(const ParkedEntry& entry, std::uint64_t uniqu
 
 protocol::PressureLine pressure_line(const PressureReport& report, double ms) {
     const auto known = [](const std::optional<std::uint64_t>& bytes) {
-        return bytes ? std::optional(mib(*bytes)) : std::nullopt;
+        return bytes ? std::optional(whole_mib(*bytes)) : std::nullopt;
     };
     protocol::PressureLine line;
     line.available_before_mib = known(report.before_bytes);
     line.available_after_mib = known(report.after_bytes);
-    line.floor_mib = mib(report.floor_bytes);
-    line.target_mib = mib(report.floor_bytes + report.hysteresis_bytes);
+    line.floor_mib = whole_mib(report.floor_bytes);
+    line.target_mib = whole_mib(report.floor_bytes + report.hysteresis_bytes);
     line.released_dialogs = report.released_dialogs;
-    line.released_mib = mib(report.released_bytes());
-    line.retained_mib = mib(report.retained_bytes);
-    line.lane_checkpoints_mib = mib(report.lane_checkpoint_bytes);
+    line.released_mib = whole_mib(report.released_bytes());
+    line.retained_mib = whole_mib(report.retained_bytes);
+    line.lane_checkpoints_mib = whole_mib(report.lane_checkpoint_bytes);
     line.ms = ms;
     line.parked = report.parked;
     line.where = where_of(report.where);

@@ -12,6 +12,7 @@
 #include "engine/model/sampler.hpp"
 #include "engine/parked_conversations.hpp"
 #include "engine/request_check.hpp"
+#include "engine/units.hpp"
 #include "strata/core/invariant.hpp"
 #include "strata/state/live_session.hpp"
 #include "strata/state/state_hash.hpp"
@@ -34,10 +35,6 @@ constexpr std::chrono::milliseconds kLookMs{50};  // between two looks at the li
 // A stopped chunk that is still running after four times the usual length is given up. A hybrid
 // pays for it with all it has read since its last checkpoint, so a shorter one is waited for.
 constexpr std::chrono::milliseconds kStopPatienceMs{1000};
-
-double ms_between(TimePoint from, TimePoint to) {
-    return std::chrono::duration<double, std::milli>(to - from).count();
-}
 
 // A request's place on the board while it runs.
 struct BoardPlace {

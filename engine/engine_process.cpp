@@ -22,6 +22,7 @@
 #include "engine/host/output.hpp"
 #include "engine/host/signals.hpp"
 #include "engine/line_loop.hpp"
+#include "engine/units.hpp"
 #include "protocol/err_line.hpp"
 #include "protocol/load_line.hpp"
 
@@ -111,7 +112,7 @@ std::int64_t context_of(const EngineOptions& options, std::int64_t trained) {
 }
 
 std::uint64_t bytes_of_mib(std::int64_t mib) {
-    return static_cast<std::uint64_t>(mib) << 20;
+    return static_cast<std::uint64_t>(mib) * kBytesPerMib;
 }
 
 CacheSettings cache_settings_of(const EngineOptions& options) {
@@ -120,8 +121,7 @@ CacheSettings cache_settings_of(const EngineOptions& options) {
     settings.cache.slots = options.conversation_cache_slots;
     settings.cache.floor_bytes = bytes_of_mib(options.conversation_cache_min_free_mib);
     settings.cache.checkpoints_kept = options.prompt_cache;
-    settings.pressure = {settings.cache.floor_bytes, bytes_of_mib(options.conv_pressure_hyst_mib),
-                         options.conversation_cache_slots};
+    settings.hysteresis_bytes = bytes_of_mib(options.conv_pressure_hyst_mib);
     settings.pressure_period = std::chrono::milliseconds(options.conv_pressure_ms);
     settings.verify = options.snapshot_verify;
     return settings;

@@ -6,16 +6,11 @@
 #include <cstdio>
 
 #include "engine/cache_lines.hpp"
+#include "engine/units.hpp"
 
 namespace strata {
 
 namespace {
-
-constexpr std::size_t kMib = std::size_t{1} << 20;
-
-std::int64_t mib(std::size_t bytes) {
-    return static_cast<std::int64_t>(bytes / kMib);
-}
 
 protocol::Finish finish_of(FinishReason reason) {
     switch (reason) {
@@ -101,27 +96,23 @@ protocol::ErrCode code_of(RefusalCode code) {
     return protocol::ErrCode::internal;
 }
 
-std::int64_t number(std::uint64_t value) {
-    return static_cast<std::int64_t>(value);
-}
-
 // Fields 15-19 and the cache's names.
 void add_cache(protocol::DoneLine& line, const PromptPlan& plan, const CacheFigures& cache) {
     const CacheCounters& counters = cache.counters;
     line.cache_fields = protocol::CacheFields{plan.switched, plan.restored, cache.parked,
-                                              number(cache.bytes), counters.evictions()};
+                                              line_number(cache.bytes), counters.evictions()};
     if (!cache.enabled) return;
     line.park_ms = cache.park_ms;
     line.restore_ms = cache.restore_ms;
     line.parked_now = cache.parked_now;
     if (cache.park_skip) line.park_skip = park_skip_of(*cache.park_skip);
-    line.retained = number(cache.retained_bytes);
+    line.retained = line_number(cache.retained_bytes);
     line.superseded = counters.superseded;
     line.released = counters.released;
     line.lost = counters.lost;
     line.evicted_budget = counters.evicted_budget;
     line.evicted_slots = counters.evicted_slots;
-    if (cache.available_bytes) line.available_mib = mib(*cache.available_bytes);
+    if (cache.available_bytes) line.available_mib = whole_mib(*cache.available_bytes);
 }
 
 }  // namespace
@@ -186,9 +177,9 @@ protocol::InfoLine info_line(Engine& engine, std::string_view version) {
     line.page_tokens = kPageTokens;
     line.spec = "off";
     line.batch = 1;
-    if (facts.free_bytes > 0) line.vram_free_mib = mib(facts.free_bytes);
+    if (facts.free_bytes > 0) line.vram_free_mib = whole_mib(facts.free_bytes);
     line.device = facts.name;
-    line.weights_mib = mib(geometry.weights_bytes);
+    line.weights_mib = whole_mib(geometry.weights_bytes);
     line.arch = geometry.architecture;
     line.quant = geometry.quantisation;
     line.steer = "";
@@ -196,9 +187,9 @@ protocol::InfoLine info_line(Engine& engine, std::string_view version) {
     line.prompt_cache_every = limits.checkpoints.every_tokens;
     line.prompt_cache_root = limits.checkpoints.root_min_tokens;
     const CacheLimits& cache = limits.cache.cache;
-    line.conversation_cache_mib = cache.enabled() ? mib(cache.budget_bytes) : 0;
+    line.conversation_cache_mib = cache.enabled() ? whole_mib(cache.budget_bytes) : 0;
     line.conversation_cache_slots = cache.slots;
-    line.conversation_cache_min_free_mib = mib(cache.floor_bytes);
+    line.conversation_cache_min_free_mib = whole_mib(cache.floor_bytes);
     line.memory_limit_mib = limits.memory_limit_mib;
     line.device_pool_mib = 0;
     line.kv_bytes_per_token = static_cast<std::int64_t>(geometry.kv_bytes_per_token());

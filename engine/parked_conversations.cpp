@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/units.hpp"
 #include "strata/core/invariant.hpp"
 
 namespace strata {
@@ -14,10 +15,6 @@ namespace {
 // waited for longer than that.
 constexpr int kLooksMax = 40;
 constexpr std::uint64_t kShareNotWaitedFor = 8;
-
-double ms_between(TimePoint from, TimePoint to) {
-    return std::chrono::duration<double, std::milli>(to - from).count();
-}
 
 ConversationStep step_of(Removal why) {
     switch (why) {
@@ -45,7 +42,7 @@ ParkedConversations::ParkedConversations(const CacheSettings& settings, const Ho
       session_(&session),
       clock_(clock),
       cache_(settings.cache),
-      pressure_(settings.pressure),
+      pressure_({settings.cache.floor_bytes, settings.hysteresis_bytes, settings.cache.slots}),
       last_check_(clock_()) {}
 
 ParkedView ParkedConversations::view() const {

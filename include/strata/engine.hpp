@@ -43,7 +43,7 @@ using Clock = std::function<TimePoint()>;
 // The conversation cache: what it may hold, and when it gives back.
 struct CacheSettings {
     CacheLimits cache;
-    PressureLimits pressure;
+    std::uint64_t hysteresis_bytes = 0;            // STRATA_CONV_PRESSURE_HYST_MIB
     std::chrono::milliseconds pressure_period{0};  // 0: checks before requests only
     bool verify = false;  // compare each restored conversation with its snapshot
 };

@@ -111,10 +111,7 @@ ApiResult<ChatRequest> parse_openai_completion(std::string_view body) {
     ChatRequest request;
     request.model = reader.text("model").value_or("");
     request.raw = read_prompt(reader);
-    read_stream_fields(reader, request);
-    request.max_tokens = read_max_tokens(reader);
-    request.sampling = read_sampling(reader);
-    request.stop = read_stop(reader);
+    read_shared_fields(reader, request);
     read_logprobs(reader, request);
     check_unsupported(reader);
     if (fault.any()) return Failure{fault.error()};

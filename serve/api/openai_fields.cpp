@@ -1,8 +1,12 @@
 // One function for each group of fields.
 #include "serve/api/openai_fields.hpp"
 
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace strata::serve {
 
@@ -47,8 +51,6 @@ void add_stop(const json::value& value, const std::string& path, FirstFault& fau
     stop.emplace_back(value.get_string().data(), bytes);
 }
 
-}  // namespace
-
 SamplingFields read_sampling(FieldReader& reader) {
     SamplingFields fields;
     const auto integer = [&](std::int64_t least) {
@@ -92,6 +94,17 @@ std::optional<std::int64_t> read_max_tokens(FieldReader& reader) {
                   [&](std::string_view name) { return reader.integer(name, 0, kTokensMax); });
 }
 
+void read_stream_fields(FieldReader& reader, ChatRequest& request) {
+    request.stream = reader.boolean("stream").value_or(false);
+    request.return_progress = reader.boolean("return_progress").value_or(false);
+    const json::object* const options = reader.object("stream_options");
+    if (options == nullptr) return;
+    FieldReader inner(*options, "stream_options", reader.fault());
+    request.include_usage = inner.boolean("include_usage").value_or(false);
+}
+
+}  // namespace
+
 void refuse_field(FieldReader& reader, std::string_view name, std::string_view why) {
     reader.fault().set(reader.path_of(name),
                        std::string(name) + " is not supported: " + std::string(why),
@@ -117,13 +130,11 @@ void check_logit_bias(FieldReader& reader) {
     }
 }
 
-void read_stream_fields(FieldReader& reader, ChatRequest& request) {
-    request.stream = reader.boolean("stream").value_or(false);
-    request.return_progress = reader.boolean("return_progress").value_or(false);
-    const json::object* const options = reader.object("stream_options");
-    if (options == nullptr) return;
-    FieldReader inner(*options, "stream_options", reader.fault());
-    request.include_usage = inner.boolean("include_usage").value_or(false);
+void read_shared_fields(FieldReader& reader, ChatRequest& request) {
+    read_stream_fields(reader, request);
+    request.max_tokens = read_max_tokens(reader);
+    request.sampling = read_sampling(reader);
+    request.stop = read_stop(reader);
 }
 
 }  // namespace strata::serve

@@ -89,10 +89,7 @@ ApiResult<ChatRequest> parse_openai_chat(std::string_view body) {
     ChatRequest request;
     request.model = reader.text("model").value_or("");
     request.messages = read_openai_messages(reader);
-    read_stream_fields(reader, request);
-    request.max_tokens = read_max_tokens(reader);
-    request.sampling = read_sampling(reader);
-    request.stop = read_stop(reader);
+    read_shared_fields(reader, request);
     read_logprobs(reader, request);
     check_unsupported(reader);
     request.tools = read_openai_tools(reader);

@@ -19,7 +19,7 @@ constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 EngineLimits caching(std::uint64_t budget_bytes, std::int64_t slots = 4) {
     EngineLimits limits = EngineStage::default_limits();
     limits.cache.cache = {budget_bytes, slots, 100 * kMib, limits.checkpoints.kept};
-    limits.cache.pressure = {100 * kMib, 10 * kMib, slots};
+    limits.cache.hysteresis_bytes = 10 * kMib;
     limits.cache.pressure_period = std::chrono::milliseconds(2000);
     limits.cache.verify = true;
     return limits;
