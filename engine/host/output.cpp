@@ -37,6 +37,8 @@ Result<int> claim_stdout() {
 }
 
 bool LineOutput::write(std::string_view lines) {
+    // A pipe takes more than PIPE_BUF bytes in pieces: without the lock another group gets between.
+    const std::lock_guard writing(writing_);
     while (!lines.empty() && !broken_) {
         const ssize_t written = ::write(descriptor_, lines.data(), lines.size());
         if (written >= 0) {
