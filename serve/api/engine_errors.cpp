@@ -64,6 +64,11 @@ ApiError to_api_error(const EngineFailure& failure, std::int64_t prompt_tokens,
             error.code = "shutting_down";
             if (!error.retry_after) error.retry_after = kRetryDefault;
             break;
+        case FailureKind::load_refused:
+            error.kind = ErrorKind::unavailable;
+            error.code = failure.err_code;
+            if (!error.retry_after) error.retry_after = kRetryDefault;
+            break;
         case FailureKind::refused:
             break;
     }
@@ -76,9 +81,14 @@ std::chrono::seconds retry_after(const EngineView& view) {
 }
 
 std::optional<ApiError> not_ready(const EngineView& view, bool was_ready) {
-    if (view.state == EngineState::ready) return std::nullopt;
-    const bool coming = view.state == EngineState::starting || view.state == EngineState::loading ||
-                        view.state == EngineState::restarting;
+    if (view.state == EngineState::ready || view.state == EngineState::unloaded ||
+        view.state == EngineState::unloading) {
+        return std::nullopt;  // the request loads it
+    }
+    const bool coming = view.state == EngineState::starting ||
+                        view.state == EngineState::preparing ||
+                        view.state == EngineState::loading || view.state == EngineState::restarting;
+    if (coming && view.on_demand) return std::nullopt;
     const bool soon = view.eta.value_or(std::chrono::seconds(0)) <= kRestartWaited;
     if (was_ready && coming && soon) return std::nullopt;
     ApiError error;
@@ -98,8 +108,11 @@ std::optional<ApiError> not_ready(const EngineView& view, bool was_ready) {
             error.message = "the engine restarts: " + view.failure;
             break;
         case EngineState::starting:
+        case EngineState::preparing:
         case EngineState::loading:
         case EngineState::ready:
+        case EngineState::unloading:
+        case EngineState::unloaded:
             error.code = "model_loading";
             error.message = "Loading model";
             break;

@@ -13,20 +13,31 @@ namespace {
 constexpr int kLanes = 1;  // requests that are computed at a time
 
 bool loading(EngineState state) {
-    return state == EngineState::starting || state == EngineState::loading ||
-           state == EngineState::restarting;
+    return state == EngineState::starting || state == EngineState::preparing ||
+           state == EngineState::loading || state == EngineState::restarting;
+}
+
+// Nothing is loaded, and a request would change that: the server is well.
+bool asleep(EngineState state) {
+    return state == EngineState::unloading || state == EngineState::unloaded;
 }
 
 std::string_view stage_word(EngineState state) {
     switch (state) {
         case EngineState::starting:
             return "starting";
+        case EngineState::preparing:
+            return "before_load";
         case EngineState::loading:
             return "weights";
         case EngineState::restarting:
             return "restarting";
         case EngineState::ready:
             return "ready";
+        case EngineState::unloading:
+            return "unloading";
+        case EngineState::unloaded:
+            return "unloaded";
         case EngineState::failed:
             return "failed";
         case EngineState::stopped:
@@ -52,9 +63,12 @@ Reply health_reply(const EngineView& view, const ApiSettings& settings, std::int
     Reply reply;
     JsonWriter json;
     json.begin_object();
-    if (view.state == EngineState::ready) {
-        json.field("status", "ok").field("loaded", true).field("model", settings.model_name);
+    const bool sleeping = asleep(view.state);
+    if (view.state == EngineState::ready || sleeping) {
+        json.field("status", "ok").field("loaded", !sleeping).field("model", settings.model_name);
         json.field("max_context", n_ctx).field("version", settings.version);
+        json.field("state", stage_word(view.state));
+        if (sleeping && !view.failure.empty()) json.field("failure", view.failure);
     } else {
         reply.status = 503;
         const std::chrono::seconds wait = retry_after(view);
@@ -92,7 +106,7 @@ std::string props_json(const EngineView& view, const ApiSettings& settings, cons
     json.field("model_path", settings.model_path);
     json.field("chat_template", text.template_source());
     json.key("modalities").begin_object().field("vision", false).field("audio", false).end_object();
-    json.field("is_sleeping", view.state == EngineState::stopped);
+    json.field("is_sleeping", asleep(view.state));
     json.field("build_info", settings.version);
     json.end_object();
     return json.take();

@@ -37,12 +37,18 @@ Phase phase_of(const EngineView& engine) {
     switch (engine.state) {
         case EngineState::starting:
             return {"loading", "starting the engine"};
+        case EngineState::preparing:
+            return {"loading", "preparing the load"};
         case EngineState::loading:
             return {"loading", "loading the model"};
         case EngineState::restarting:
             return {"loading", "restarting the engine"};
         case EngineState::failed:
             return {"failed", "the engine does not start"};
+        case EngineState::unloading:
+            return {"unloaded", "unloading the model"};
+        case EngineState::unloaded:
+            return {"unloaded", "unloaded until a request comes"};
         case EngineState::stopped:
             return {"unloaded", "stopped"};
         case EngineState::ready:
@@ -205,6 +211,8 @@ json::object status_json(const EngineView& engine, std::chrono::steady_clock::ti
     out["load_progress"] = engine.state == EngineState::loading ? json::value(engine.load_progress)
                                                                 : json::value(nullptr);
     out["eta_s"] = engine.eta ? json::value(engine.eta->count()) : json::value(nullptr);
+    out["unload_in_s"] =
+        engine.unload_in ? json::value(engine.unload_in->count()) : json::value(nullptr);
     out["failure"] = engine.failure;
     return out;
 }

@@ -31,13 +31,14 @@ enum class FailureKind : std::uint8_t {
     engine_failed,  // state FAILED: no engine will come (text says why)
     start_timeout,  // no engine became ready before the request's deadline
     refused,        // the engine answered ERR; `err_code` says which
+    load_refused,   // this machine is not ready for a load; `err_code`: why, as load_refusal_code
     queue_full,
     shutting_down,
 };
 
 struct EngineFailure {
     FailureKind kind = FailureKind::engine_died;
-    std::string err_code;  // word of protocol::ErrCode when refused
+    std::string err_code;  // word of protocol::ErrCode when refused, of the cause when load_refused
     std::string text;      // for people; says what happens next
     std::chrono::seconds retry_after{0};
 };
@@ -54,7 +55,17 @@ class RequestListener {
     virtual void on_failure(const EngineFailure&) = 0;
 };
 
-enum class EngineState : std::uint8_t { starting, loading, ready, restarting, failed, stopped };
+enum class EngineState : std::uint8_t {
+    starting,
+    preparing,  // before a load: the before_load command runs, or free GPU memory is waited for
+    loading,
+    ready,
+    restarting,
+    unloading,  // the engine ends because nobody wants it; a request that comes starts the next one
+    unloaded,   // no engine, and none wanted until a request or a person asks for it
+    failed,
+    stopped,
+};
 
 // What /health, /status and the page show; a copy of values.
 struct EngineView {
@@ -62,8 +73,11 @@ struct EngineView {
     std::uint64_t epoch = 0;
     double load_progress = 0.0;               // 0..1 while loading
     std::optional<std::chrono::seconds> eta;  // of the load or the next restart
-    std::string failure;                      // why FAILED, or the last exit, in words
-    std::optional<protocol::InfoLine> info;   // of the running epoch
+    std::string failure;  // why FAILED or not loaded, or the last exit, in words
+    // A request began this load: those that come meanwhile wait for it as it does.
+    bool on_demand = false;
+    std::optional<std::chrono::seconds> unload_in;  // when nothing comes until then
+    std::optional<protocol::InfoLine> info;         // of the running epoch
     std::size_t queued = 0;
     bool busy = false;  // a request holds the engine
     // Of the request that holds the engine:

@@ -92,7 +92,8 @@ TEST_CASE("health says what the engine is doing") {
     const Reply ready = health_reply(in_state(EngineState::ready), settings, 32768);
     CHECK(ready.status == 200);
     CHECK(ready.body ==
-          R"({"status":"ok","loaded":true,"model":"demo","max_context":32768,"version":"0.1.0"})");
+          R"({"status":"ok","loaded":true,"model":"demo","max_context":32768,"version":"0.1.0",)"
+          R"("state":"ready"})");
     const Reply broken = health_reply(in_state(EngineState::failed), settings, 0);
     CHECK(broken.status == 503);
     CHECK(broken.body ==
