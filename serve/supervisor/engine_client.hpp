@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -106,6 +107,11 @@ class EngineClient {
     // Queues a request (its command's id is set here). The listener is held until its last call.
     virtual RequestId submit(protocol::GenCommand command,
                              std::shared_ptr<RequestListener> listener) = 0;
+    // An answer goes on with another command: as submit, but it holds the engine before whatever
+    // waits, and a full queue takes it. From inside on_done of the command before it nothing comes
+    // between the two.
+    virtual RequestId submit_next(protocol::GenCommand command,
+                                  std::shared_ptr<RequestListener> listener) = 0;
     // The client left: a queued request leaves the queue and hears nothing more; the running one is
     // stopped (STOP) and the engine counts as held until its DONE came. No call follows on the
     // listener.
@@ -113,6 +119,12 @@ class EngineClient {
     // A stop string was found: STOP is sent, on_done still comes.
     virtual void stop_writing(RequestId id) = 0;
     virtual EngineView view() const = 0;
+
+    // Starts the engine if there is none; out of FAILED, too. The callback comes from the loop as
+    // soon as nothing is under way any more: the engine is ready, unloaded, failed or stopped.
+    virtual void load(std::function<void()> when_settled) = 0;
+    // Ends the engine until it is wanted again. False: a request runs or waits; nothing happens.
+    virtual bool unload(std::function<void()> when_settled) = 0;
 };
 
 }  // namespace strata::serve

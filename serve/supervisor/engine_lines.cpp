@@ -66,7 +66,9 @@ bool EngineSupervisor::take_event(const protocol::Event& event) {
                                        std::is_same_v<Line, protocol::RestoredLine> ||
                                        std::is_same_v<Line, protocol::SessionErrorLine>;
             if constexpr (kOfRequest) {
-                return desk_.accept(epoch_, event);
+                const bool taken = desk_.accept(epoch_, event);
+                note_idle();
+                return taken;
             } else if constexpr (kOfNobody) {
                 return true;
             } else {
@@ -105,13 +107,7 @@ bool EngineSupervisor::take(const protocol::ReadyLine& line) {
     now_.can_ping = line.can.ping;
     now_.max_context = line.max_context;
     record_.load_failures = 0;
-    if (!running() || now_.condemned || shutting_) return true;
-    state_ = EngineState::ready;
-    log_.event("engine " + std::to_string(epoch_) + " is ready, context " +
-               std::to_string(line.max_context) + " tokens");
-    desk_.open(epoch_);
-    set_desk_deadline();
-    set_look();
+    if (running() && !now_.condemned) step(LifeEvent::ready);
     return true;
 }
 
@@ -133,7 +129,9 @@ bool EngineSupervisor::take(const protocol::ErrLine& line) {
         log_.event("the engine refused a command: " + text);
         return true;
     }
-    return desk_.accept(epoch_, line);
+    const bool taken = desk_.accept(epoch_, line);
+    note_idle();
+    return taken;
 }
 
 bool EngineSupervisor::take(const protocol::ConvLine& line) {
@@ -150,7 +148,7 @@ void EngineSupervisor::count_foreign(std::string_view line) {
 
 SignsOfLife EngineSupervisor::signs() const {
     SignsOfLife signs;
-    if (!running() || now_.condemned || shutting_) return signs;
+    if (!running() || now_.condemned || ends_as_told(life_)) return signs;
     if (!now_.ready_at) {
         signs.last_load_progress = now_.load_sign;
         return signs;

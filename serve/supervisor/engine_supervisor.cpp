@@ -1,4 +1,4 @@
-// The life of an epoch: start, end, report, next start; and the orderly end of all.
+// The life of an epoch: start, end, report, what follows; and the orderly end of all.
 #include "serve/supervisor/engine_supervisor.hpp"
 
 #include <utility>
@@ -30,7 +30,7 @@ std::string seconds_text(Milliseconds span) {
 
 EngineSupervisor::EngineSupervisor(SupervisorConfig config, ProcessLauncher& launcher,
                                    TimeSource& time, SupervisorLog& log,
-                                   std::function<double()> dice)
+                                   std::function<double()> dice, VramSource* vram)
     : config_(std::move(config)),
       launcher_(launcher),
       time_(time),
@@ -41,33 +41,22 @@ EngineSupervisor::EngineSupervisor(SupervisorConfig config, ProcessLauncher& lau
                 if (running()) now_.process->write_line(std::move(line));
                 set_look();
             }),
+      preparation_(config_.preparation, launcher, time, log, vram,
+                   [this](std::optional<LoadRefusal> refusal) { take_preparation(refusal); }),
       look_alarm_(time.make_alarm()),
       end_alarm_(time.make_alarm()),
       restart_alarm_(time.make_alarm()),
-      desk_alarm_(time.make_alarm()) {}
+      desk_alarm_(time.make_alarm()),
+      idle_alarm_(time.make_alarm()) {}
 
 EngineSupervisor::~EngineSupervisor() = default;
-
-void EngineSupervisor::start() {
-    if (epoch_ == 0 && !shutting_) spawn();
-}
-
-bool EngineSupervisor::retry() {
-    if (state_ != EngineState::failed) return false;
-    record_ = {};
-    desk_.expect_engine();
-    spawn();
-    return true;
-}
 
 void EngineSupervisor::spawn() {
     ++epoch_;
     now_ = Epoch{};
     tail_.clear();
-    next_start_.reset();
     now_.oom_kills_before = oom_kill_count();
     now_.reader = std::make_unique<Reader>(*this, epoch_);
-    state_ = epoch_ == 1 ? EngineState::starting : EngineState::restarting;
     Result<std::unique_ptr<EngineProcess>, LaunchRefusal> launched =
         launcher_.launch(config_.command, *now_.reader);
     if (!launched.ok()) {
@@ -79,14 +68,13 @@ void EngineSupervisor::spawn() {
     }
     now_.process = std::move(*launched);
     now_.load_sign = time_.now();
-    state_ = EngineState::loading;
     log_.event("engine " + std::to_string(epoch_) + " started, process " +
                std::to_string(now_.process->pid()));
     set_look();
 }
 
 EnginePhase EngineSupervisor::phase() const {
-    if (shutting_) return EnginePhase::shutdown;
+    if (ends_as_told(life_)) return EnginePhase::shutdown;
     if (now_.process == nullptr) return EnginePhase::spawn;
     if (!now_.ready_at) return EnginePhase::load;
     if (!desk_.busy()) return EnginePhase::idle;
@@ -105,7 +93,7 @@ void EngineSupervisor::condemn(EndCause cause, std::string text) {
     latch(cause, std::move(text));
     desk_.close();
     set_desk_deadline();
-    if (!shutting_) state_ = EngineState::restarting;
+    step(LifeEvent::dying);
     log_.event("engine " + std::to_string(epoch_) + " is ended by this server: " + now_.cause_text);
     now_.process->send_signal(SIGABRT);
     now_.process->send_signal(SIGCONT);  // a stopped process takes no signal but SIGKILL
@@ -113,7 +101,7 @@ void EngineSupervisor::condemn(EndCause cause, std::string text) {
 }
 
 void EngineSupervisor::expect_end(EndCause cause, std::string text) {
-    if (!running() || now_.condemned || shutting_) return;
+    if (!running() || now_.condemned || ends_as_told(life_)) return;
     desk_.close();
     set_desk_deadline();
     end_alarm_->set(time_.now() + config_.end_grace,
@@ -156,7 +144,7 @@ void EngineSupervisor::take_exit(const ExitStatus& status) {
     set_desk_deadline();
     look_alarm_->clear();
     end_alarm_->clear();
-    if (!shutting_) state_ = EngineState::restarting;
+    step(LifeEvent::dying);
 }
 
 void EngineSupervisor::take_drained() {
@@ -177,52 +165,53 @@ void EngineSupervisor::end_epoch() {
     end.last_lines = tail_.lines();
     end.oom_kills = oom_kill_count() - now_.oom_kills_before;
     const ExitReport report = report_exit(end);
-    std::optional<Milliseconds> ready_for;
-    if (now_.ready_at) {
-        ready_for = std::chrono::duration_cast<Milliseconds>(time_.now() - *now_.ready_at);
-    }
     dispose_process();
     if (report.unexpected) {
         ++unexpected_ends_;
         failure_ = report.text;
     }
     log_.event(report.text);
-    plan_next(report, decide_restart(record_, {end.phase, report.retryable, ready_for},
-                                     config_.restart, dice_()));
+    if (ends_as_told(life_)) {
+        const bool leaving = life_ == LifeState::leaving;
+        fail_active(report.text,
+                    leaving ? "this server is shutting down" : "the model was unloaded",
+                    kRetryAfterMin);
+        step(LifeEvent::gone);
+        return;
+    }
+    plan_next(report, end.phase);
 }
 
-void EngineSupervisor::plan_next(const ExitReport& report, const RestartDecision& decision) {
-    if (shutting_) {
-        state_ = EngineState::stopped;
-        fail_active(report.text, "this server is shutting down", kRetryAfterMin);
-        tell_stopped();
-        return;
+void EngineSupervisor::plan_next(const ExitReport& report, EnginePhase phase) {
+    std::optional<Milliseconds> ready_for;
+    if (now_.ready_at) {
+        ready_for = std::chrono::duration_cast<Milliseconds>(time_.now() - *now_.ready_at);
     }
+    const RestartDecision decision =
+        decide_restart(record_, {phase, report.retryable, ready_for}, config_.restart, dice_());
     record_ = decision.record;
-    if (!decision.again) {
-        state_ = EngineState::failed;
-        if (report.retryable) {
-            failure_ =
-                std::to_string(record_.load_failures) +
-                " starts in a row failed before the engine was ready; the last: " + report.text;
-        }
-        log_.event("FAILED, no more starts until a retry is asked for: " + failure_);
-        desk_.refuse_all({FailureKind::engine_failed, "", failure_, {}});
-        fail_active(report.text, "it is not started again before somebody asks for it", {});
+    restart_wait_ = decision.wait;
+    if (decision.again) {
+        step(LifeEvent::gone);
+        log_.event("the next engine starts in " + seconds_text(decision.wait));
+        fail_active(report.text, "it restarts by itself, send the request again",
+                    whole_seconds(decision.wait));
         return;
     }
-    state_ = EngineState::restarting;
-    next_start_ = time_.now() + decision.wait;
-    log_.event("the next engine starts in " + seconds_text(decision.wait));
-    restart_alarm_->set(*next_start_, [this] { spawn(); });
-    set_desk_deadline();
-    fail_active(report.text, "it restarts by itself, send the request again",
-                whole_seconds(decision.wait));
+    if (report.retryable) {
+        failure_ = std::to_string(record_.load_failures) +
+                   " starts in a row failed before the engine was ready; the last: " + report.text;
+    }
+    log_.event("FAILED, no more starts until a retry is asked for: " + failure_);
+    giving_up_ = {FailureKind::engine_failed, "", failure_, {}};
+    step(LifeEvent::gone_for_good);
+    fail_active(report.text, "it is not started again before somebody asks for it", {});
 }
 
 void EngineSupervisor::fail_active(const std::string& why, const std::string& what_next,
                                    std::chrono::seconds retry_after) {
-    const FailureKind kind = shutting_ ? FailureKind::shutting_down : FailureKind::engine_died;
+    const FailureKind kind =
+        life_ == LifeState::leaving ? FailureKind::shutting_down : FailureKind::engine_died;
     desk_.engine_gone({kind, "", why + "; " + what_next, retry_after});
 }
 
@@ -240,25 +229,14 @@ void EngineSupervisor::dispose_process() {
 
 void EngineSupervisor::shut_down(std::function<void()> stopped) {
     stopped_.push_back(std::move(stopped));
-    restart_alarm_->clear();
-    if (std::exchange(shutting_, true)) {
-        kill_now();
-        if (state_ == EngineState::stopped) tell_stopped();
-        return;
-    }
-    next_start_.reset();
     desk_.refuse_all({FailureKind::shutting_down, "", "this server is shutting down", {}});
+    step(LifeEvent::leave);
+    if (life_ == LifeState::stopped) tell_stopped();
+}
+
+void EngineSupervisor::quit() {
+    desk_.close();
     set_look();
-    if (now_.process == nullptr) {
-        state_ = EngineState::stopped;
-        tell_stopped();
-        return;
-    }
-    if (now_.exited) return;
-    if (now_.condemned) {
-        kill_now();
-        return;
-    }
     now_.process->write_line(protocol::format(protocol::QuitCommand{}));
     now_.process->close_stdin();
     // While it loads nobody reads commands.
@@ -277,13 +255,21 @@ void EngineSupervisor::tell_stopped() {
 RequestId EngineSupervisor::submit(protocol::GenCommand command,
                                    std::shared_ptr<RequestListener> listener) {
     const RequestId id = desk_.submit(std::move(command), std::move(listener));
-    set_desk_deadline();
+    want_engine();
+    return id;
+}
+
+RequestId EngineSupervisor::submit_next(protocol::GenCommand command,
+                                        std::shared_ptr<RequestListener> listener) {
+    const RequestId id = desk_.submit_next(std::move(command), std::move(listener));
+    want_engine();
     return id;
 }
 
 void EngineSupervisor::cancel(RequestId id) {
     desk_.cancel(id);
     set_desk_deadline();
+    note_idle();
 }
 
 void EngineSupervisor::stop_writing(RequestId id) {
@@ -295,7 +281,7 @@ std::optional<std::chrono::seconds> EngineSupervisor::time_left() const {
     if (next_start_) {
         return whole_seconds(std::chrono::duration_cast<Milliseconds>(*next_start_ - now));
     }
-    if (state_ != EngineState::loading || !now_.load_began) return std::nullopt;
+    if (life_ != LifeState::loading || !now_.load_began) return std::nullopt;
     const auto elapsed = std::chrono::duration_cast<Milliseconds>(now - *now_.load_began);
     return load_time_left(elapsed, now_.load_done, now_.load_total);
 }
@@ -306,7 +292,11 @@ std::chrono::seconds EngineSupervisor::retry_after() const {
 
 void EngineSupervisor::set_desk_deadline() {
     const std::optional<TimePoint> when = desk_.next_deadline();
-    if (!when) {
+    // A request that began a load waits for it however long it takes: the watch over the load ends
+    // one that stands still.
+    const bool patient = on_demand_ && (life_ == LifeState::preparing ||
+                                        life_ == LifeState::loading || ends_as_told(life_));
+    if (!when || patient) {
         desk_alarm_->clear();
         return;
     }
@@ -318,7 +308,7 @@ void EngineSupervisor::set_desk_deadline() {
 
 EngineView EngineSupervisor::view() const {
     EngineView view;
-    view.state = state_;
+    view.state = shown_state();
     view.epoch = epoch_;
     view.failure = failure_;
     view.engine_starts = epoch_;
@@ -336,7 +326,12 @@ EngineView EngineSupervisor::view() const {
         if (now_.ready_at) view.load_progress = 1.0;
     }
     view.eta = time_left();
-    if (state_ == EngineState::ready) {
+    view.on_demand = on_demand_;
+    if (idle_since_ && config_.idle_unload > Milliseconds(0)) {
+        const auto left = *idle_since_ + config_.idle_unload - time_.now();
+        view.unload_in = std::chrono::ceil<std::chrono::seconds>(std::max(left, left.zero()));
+    }
+    if (life_ == LifeState::ready) {
         view.info = now_.info;
         view.max_context = now_.max_context;
     }

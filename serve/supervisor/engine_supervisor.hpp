@@ -1,17 +1,20 @@
 // The supervisor: starts an engine, watches it, ends it when it hangs, starts the next one, and
-// gives requests to it through the desk. Policy is in restart_policy, liveness and exit_report;
-// processes and time come in as interfaces.
+// gives requests to it through the desk. Policy is in engine_life (which state follows), liveness,
+// restart_policy and exit_report; processes and time come in as interfaces.
 //
 // One epoch (the number of engine starts):
 //
-//   spawn() -> loading -> [READY] ready -> [condemn() or by itself] -> on_exit -> on_drained
-//     -> end_epoch(): report, then spawn() after a wait, FAILED, or stopped
+//   spawn() -> loading -> [READY] ready -> [quit(), condemn() or by itself] -> on_exit ->
+//   on_drained
+//     -> end_epoch(): report, then what engine_life says: a start after a wait, FAILED, unloaded
+//     ...
 //
 // Invariants:
 // (1) at most one process exists, and none is started before the last one is reaped and drained;
 // (2) lines are believed only from the process of the running epoch;
 // (3) the first fatal cause of an epoch is the one that is reported;
-// (4) an engine that we end gets SIGABRT, abort_grace later SIGKILL with its whole group.
+// (4) an engine that we end gets SIGABRT, abort_grace later SIGKILL with its whole group;
+// (5) life_ changes in step() alone.
 #pragma once
 
 #include <functional>
@@ -23,9 +26,11 @@
 
 #include "protocol/event.hpp"
 #include "serve/supervisor/engine_client.hpp"
+#include "serve/supervisor/engine_life.hpp"
 #include "serve/supervisor/engine_process.hpp"
 #include "serve/supervisor/exit_report.hpp"
 #include "serve/supervisor/liveness.hpp"
+#include "serve/supervisor/load_preparation.hpp"
 #include "serve/supervisor/request_desk.hpp"
 #include "serve/supervisor/restart_policy.hpp"
 #include "serve/supervisor/stderr_tail.hpp"
@@ -35,6 +40,8 @@ namespace strata::serve {
 
 struct SupervisorConfig {
     EngineCommand command;
+    PreparationConfig preparation;
+    Milliseconds idle_unload{0};  // without a request; 0 = the engine stays
     DeskLimits desk;
     LivenessLimits liveness;
     RestartLimits restart;
@@ -57,15 +64,18 @@ class SupervisorLog {
 
 class EngineSupervisor : public EngineClient {
   public:
-    // What is passed by reference must outlive the supervisor. `dice` gives numbers in [0, 1).
+    // What is passed by reference must outlive the supervisor, `vram` as well; null: no GPU is
+    // known. `dice` gives numbers in [0, 1).
     EngineSupervisor(SupervisorConfig config, ProcessLauncher& launcher, TimeSource& time,
-                     SupervisorLog& log, std::function<double()> dice);
+                     SupervisorLog& log, std::function<double()> dice, VramSource* vram = nullptr);
     EngineSupervisor(const EngineSupervisor&) = delete;
     EngineSupervisor& operator=(const EngineSupervisor&) = delete;
     // Kills and reaps what still runs. Not from inside a callback.
     ~EngineSupervisor() override;
 
     void start();
+    // Instead of start(): the first request, or load(), starts the engine.
+    void start_lazily();
     // Out of FAILED: as after start(). False in every other state.
     bool retry();
     // Ends the engine in order: QUIT and end of input, then SIGTERM, then SIGKILL; a second call
@@ -74,9 +84,13 @@ class EngineSupervisor : public EngineClient {
 
     RequestId submit(protocol::GenCommand command,
                      std::shared_ptr<RequestListener> listener) override;
+    RequestId submit_next(protocol::GenCommand command,
+                          std::shared_ptr<RequestListener> listener) override;
     void cancel(RequestId id) override;
     void stop_writing(RequestId id) override;
     EngineView view() const override;
+    void load(std::function<void()> when_settled) override;
+    bool unload(std::function<void()> when_settled) override;
 
   private:
     // Tags what a process says with its epoch.
@@ -119,7 +133,21 @@ class EngineSupervisor : public EngineClient {
         std::uint64_t oom_kills_before = 0;
     };
 
+    // The one place where life_ changes.
+    void step(LifeEvent event);
+    void act(LifeAct what);
+    void abandon();
+    void give_up();
+    void enter(LifeState state);
+    void take_preparation(const std::optional<LoadRefusal>& refusal);
+    void want_engine();
+    void note_idle();
+    void go_idle();
+    EngineState shown_state() const;
+
     void spawn();
+    void admit();
+    void quit();
     void take_line(std::string_view line);
     // Each says whether the line had a place; one without is foreign.
     bool take_event(const protocol::Event& event);
@@ -141,7 +169,7 @@ class EngineSupervisor : public EngineClient {
     void expect_end(EndCause cause, std::string text);
     void kill_now();
     void end_epoch();
-    void plan_next(const ExitReport& report, const RestartDecision& decision);
+    void plan_next(const ExitReport& report, EnginePhase phase);
     void fail_active(const std::string& why, const std::string& what_next,
                      std::chrono::seconds retry_after);
     void dispose_process();
@@ -163,16 +191,22 @@ class EngineSupervisor : public EngineClient {
     std::function<double()> dice_;
     RequestDesk desk_;
 
-    EngineState state_ = EngineState::starting;
+    LifeState life_ = LifeState::unloaded;
+    LoadPreparation preparation_;
+    bool begun_ = false;      // start() or start_lazily() came
+    bool on_demand_ = false;  // the load under way is not the server's first
+    EngineFailure giving_up_;
+    std::optional<TimePoint> idle_since_;
+    std::vector<std::function<void()>> when_settled_;
     std::uint64_t epoch_ = 0;
     Epoch now_;  // of epoch_
     RestartRecord record_;
+    Milliseconds restart_wait_{0};
     std::optional<TimePoint> next_start_;
     std::string failure_;
     StderrTail tail_;
     std::uint64_t foreign_lines_ = 0;
     std::uint64_t unexpected_ends_ = 0;
-    bool shutting_ = false;
     std::vector<std::function<void()>> stopped_;
 
     TimePoint look_planned_{};
@@ -180,6 +214,7 @@ class EngineSupervisor : public EngineClient {
     std::unique_ptr<Alarm> end_alarm_;  // the next step of an end: abort, kill, give up
     std::unique_ptr<Alarm> restart_alarm_;
     std::unique_ptr<Alarm> desk_alarm_;
+    std::unique_ptr<Alarm> idle_alarm_;
 };
 
 }  // namespace strata::serve

@@ -37,20 +37,37 @@ RequestId RequestDesk::submit(protocol::GenCommand command,
     const RequestId id = ++last_id_;
     command.id = id;
     if (refusing_) {
-        rejected_[id] = {std::move(listener), *refusing_};
-        later(&RequestDesk::tell_rejected);
+        reject(id, std::move(listener), *refusing_);
     } else if (queue_.size() >= limits_.queue_max) {
-        EngineFailure full{FailureKind::queue_full, "",
-                           std::to_string(queue_.size()) +
-                               " requests are waiting, which is the most this server queues",
-                           kQueueFullRetry};
-        rejected_[id] = {std::move(listener), std::move(full)};
-        later(&RequestDesk::tell_rejected);
+        reject(id, std::move(listener),
+               {FailureKind::queue_full, "",
+                std::to_string(queue_.size()) +
+                    " requests are waiting, which is the most this server queues",
+                kQueueFullRetry});
     } else {
         queue_.push_back({id, std::move(command), std::move(listener), time_.now()});
         later(&RequestDesk::admit_next);
     }
     return id;
+}
+
+RequestId RequestDesk::submit_next(protocol::GenCommand command,
+                                   std::shared_ptr<RequestListener> listener) {
+    const RequestId id = ++last_id_;
+    command.id = id;
+    if (refusing_) {
+        reject(id, std::move(listener), *refusing_);
+    } else {
+        queue_.push_front({id, std::move(command), std::move(listener), time_.now()});
+        later(&RequestDesk::admit_next);
+    }
+    return id;
+}
+
+void RequestDesk::reject(RequestId id, std::shared_ptr<RequestListener> listener,
+                         EngineFailure failure) {
+    rejected_[id] = {std::move(listener), std::move(failure)};
+    later(&RequestDesk::tell_rejected);
 }
 
 void RequestDesk::cancel(RequestId id) {

@@ -38,6 +38,8 @@ class RequestDesk {
     RequestDesk(const DeskLimits& limits, TimeSource& time, std::function<void(std::string)> say);
 
     RequestId submit(protocol::GenCommand command, std::shared_ptr<RequestListener> listener);
+    // Before everything that waits, and not refused by a full queue.
+    RequestId submit_next(protocol::GenCommand command, std::shared_ptr<RequestListener> listener);
     void cancel(RequestId id);
     void stop_writing(RequestId id);
 
@@ -62,6 +64,8 @@ class RequestDesk {
     std::optional<TimePoint> next_deadline() const;
 
     bool busy() const { return active_.has_value(); }
+    // No request runs or waits.
+    bool idle() const { return !active_ && queue_.empty(); }
     bool reading() const { return active_ && active_->generated == 0; }
     std::optional<TimePoint> last_progress() const;
     // Time that was lost by our own fault does not count against the engine.
@@ -91,6 +95,7 @@ class RequestDesk {
         EngineFailure failure;
     };
 
+    void reject(RequestId id, std::shared_ptr<RequestListener> listener, EngineFailure failure);
     void later(void (RequestDesk::*work)());
     void admit_next();
     void tell_rejected();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,18 @@ class ScriptedEngine : public serve::EngineClient {
                             std::shared_ptr<serve::RequestListener> listener) override {
         asked.push_back({++last_id, std::move(command), std::move(listener)});
         return last_id;
+    }
+    serve::RequestId submit_next(protocol::GenCommand command,
+                                 std::shared_ptr<serve::RequestListener> listener) override {
+        return submit(std::move(command), std::move(listener));
+    }
+    void load(std::function<void()> when_settled) override {
+        loads.push_back(std::move(when_settled));
+    }
+    bool unload(std::function<void()> when_settled) override {
+        if (now.busy) return false;
+        unloads.push_back(std::move(when_settled));
+        return true;
     }
     void cancel(serve::RequestId id) override {
         cancelled.push_back(id);
@@ -66,6 +79,8 @@ class ScriptedEngine : public serve::EngineClient {
     std::deque<Asked> asked;
     std::vector<serve::RequestId> cancelled;
     std::vector<serve::RequestId> stopped;
+    std::vector<std::function<void()>> loads;  // what to call when they are over
+    std::vector<std::function<void()>> unloads;
 
   private:
     serve::RequestId last_id = 0;

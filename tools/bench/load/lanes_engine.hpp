@@ -37,6 +37,12 @@ class LanesEngine final : public serve::EngineClient {
 
     serve::RequestId submit(protocol::GenCommand command,
                             std::shared_ptr<serve::RequestListener> listener) override;
+    serve::RequestId submit_next(protocol::GenCommand command,
+                                 std::shared_ptr<serve::RequestListener> listener) override {
+        return submit(std::move(command), std::move(listener));
+    }
+    void load(std::function<void()>) override {}
+    bool unload(std::function<void()>) override { return false; }
     void cancel(serve::RequestId id) override { lanes_.erase(id); }
     void stop_writing(serve::RequestId id) override { lanes_.erase(id); }
     serve::EngineView view() const override;
