@@ -3,6 +3,8 @@
 //
 // 1. At most one deadline is armed; when it passes, every operation of the socket is cancelled.
 // 2. Reads append to the buffer; only its consumer removes.
+// 3. The end of what a client sends is not its leaving: a client that shut down its sending half
+//    still reads. What tells a reset connection is gone(), and a write that fails.
 #pragma once
 
 #include <chrono>
@@ -21,11 +23,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    explicit Connection(boost::asio::ip::tcp::socket socket);
+    // The kernel asks a peer that has been silent for `still_there_time` whether it still knows
+    // this connection.
+    Connection(boost::asio::ip::tcp::socket socket, std::chrono::milliseconds still_there_time);
 
-    // More bytes into the buffer, at most up to `buffered_max` in all; 0: the client closed, an
-    // error came, or the deadline passed.
+    // More bytes into the buffer, at most up to `buffered_max` in all; 0: the client sends nothing
+    // more, an error came, or the deadline passed.
     boost::asio::awaitable<std::size_t> read_more(std::size_t buffered_max);
+    bool input_ended() const { return input_ended_; }  // the client sends nothing more
+    // Until the connection is known to be broken, or cancel().
+    boost::asio::awaitable<void> gone();
     // False: the client is gone, or took nothing for `stall_time`.
     boost::asio::awaitable<bool> write_all(std::string_view bytes,
                                            std::chrono::milliseconds stall_time);
@@ -50,6 +57,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     boost::asio::steady_timer timer_;
     std::uint64_t armed_ = 0;  // number of the deadline armed last
     bool expired_ = false;
+    bool input_ended_ = false;
 };
 
 }  // namespace strata::serve

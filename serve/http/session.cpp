@@ -32,7 +32,8 @@ std::string hex_id(std::uint64_t value) {
 
 Session::Session(net::ip::tcp::socket socket, HttpPlaces& places)
     : places_(places),
-      connection_(std::make_shared<Connection>(std::move(socket))),
+      connection_(
+          std::make_shared<Connection>(std::move(socket), places.settings.limits.still_there_time)),
       reader_(connection_, places.settings.limits),
       watch_ended_(connection_->executor()) {}
 
@@ -137,7 +138,7 @@ net::awaitable<bool> Session::one_request() {
 
 net::awaitable<bool> Session::answer(std::shared_ptr<Outbox> outbox,
                                      std::shared_ptr<Exchange> exchange) {
-    client_left_ = false;
+    client_left_ = hears_nothing_ = asked_ = false;
     if (!outbox->ended()) {
         watching_ = true;
         net::co_spawn(connection_->executor(), watch(shared_from_this(), outbox), net::detached);
@@ -164,24 +165,51 @@ net::awaitable<bool> Session::write_answer(Outbox& outbox, Exchange* exchange) {
             continue;
         }
         if (outbox.ended()) co_return true;
-        const bool silent = co_await outbox.wait(limits.keep_alive_interval);
-        if (silent && outbox.streaming() && exchange != nullptr)
-            outbox.events(exchange->keep_alive());
+        const bool silent = co_await outbox.wait(silence_allowed());
+        if (!silent) continue;
+        const bool filled = co_await fill_silence(outbox, exchange);
+        if (!filled) co_return false;
     }
 }
 
-// Reads ahead while the answer is made; an end of the stream means that the client left.
+std::chrono::milliseconds Session::silence_allowed() const {
+    const HttpLimits& limits = places_.settings.limits;
+    return hears_nothing_ && !asked_ ? limits.leave_check_time : limits.keep_alive_interval;
+}
+
+// False: the client is gone.
+net::awaitable<bool> Session::fill_silence(Outbox& outbox, Exchange* exchange) {
+    asked_ = hears_nothing_;
+    if (outbox.ended()) co_return true;
+    if (outbox.streaming()) {
+        if (exchange != nullptr) outbox.events(exchange->keep_alive());
+        co_return true;
+    }
+    // HTTP/1.0 has no interim responses; there the kernel's own question has to do.
+    if (!hears_nothing_ || reader_.head().http_1_0) co_return true;
+    const bool sent =
+        co_await connection_->write_all(kContinue, places_.settings.limits.write_stall_time);
+    co_return sent;
+}
+
+// Reads ahead while the answer is made, and then waits for a reset.
 net::awaitable<void> Session::watch(std::shared_ptr<Session> self, std::shared_ptr<Outbox> outbox) {
-    for (;;) {
-        if (self->connection_->buffered().size() >= kReadAheadBytesMax) break;
-        const std::size_t count = co_await self->connection_->read_more(kReadAheadBytesMax);
-        if (count > 0 && self->watching_) continue;
-        if (self->watching_) {
-            self->client_left_ = true;
-            self->connection_->cancel();  // a write that waits for this client
-            outbox->wake();
-        }
-        break;
+    const std::shared_ptr<Connection> connection = self->connection_;
+    const auto room = [&] { return connection->buffered().size() < kReadAheadBytesMax; };
+    bool more = true;
+    while (more && self->watching_ && room()) {
+        const std::size_t count = co_await connection->read_more(kReadAheadBytesMax);
+        more = count > 0;
+    }
+    if (self->watching_ && (more || connection->input_ended())) {
+        self->hears_nothing_ = true;
+        outbox->wake();
+        co_await connection->gone();
+    }
+    if (self->watching_) {
+        self->client_left_ = true;
+        connection->cancel();  // a write that waits for this client
+        outbox->wake();
     }
     self->watching_ = false;
     self->watch_ended_.cancel();

@@ -1,8 +1,14 @@
 // One connection's requests, one after the other: read, judge, dispatch, write, until either side
 // has enough. While an answer is being made a read stays outstanding, so that a client who leaves
 // is noticed at once and its work ends.
+//
+// A client that closed and one that only shut down its sending half look alike until something is
+// sent: the machine of the first answers with a reset. So a client that sends nothing more is asked
+// by the smallest thing its answer has room for: in a stream a keep-alive, before a document the
+// interim response 100 (HTTP/1.1). See DETAILS.md, "A client that leaves".
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,6 +54,8 @@ class Session : public std::enable_shared_from_this<Session> {
     boost::asio::awaitable<bool> answer(std::shared_ptr<Outbox> outbox,
                                         std::shared_ptr<Exchange> exchange);
     boost::asio::awaitable<bool> write_answer(Outbox& outbox, Exchange* exchange);
+    std::chrono::milliseconds silence_allowed() const;
+    boost::asio::awaitable<bool> fill_silence(Outbox& outbox, Exchange* exchange);
     static boost::asio::awaitable<void> watch(std::shared_ptr<Session> self,
                                               std::shared_ptr<Outbox> outbox);
     boost::asio::awaitable<void> stop_watching();
@@ -59,7 +67,9 @@ class Session : public std::enable_shared_from_this<Session> {
     RequestReader reader_;
     std::string request_id_;
     bool reading_head_ = false;
-    bool watching_ = false;  // the watcher's read is outstanding
+    bool watching_ = false;       // the watcher's read or its wait for a reset is outstanding
+    bool hears_nothing_ = false;  // no read would tell that the client left
+    bool asked_ = false;          // since then it was asked whether it still waits
     bool client_left_ = false;
     boost::asio::steady_timer watch_ended_;
 };

@@ -35,6 +35,12 @@ struct HttpLimits {
     std::chrono::milliseconds write_stall_time{120'000};  // no byte taken by the client
     std::chrono::milliseconds keep_alive_interval{10'000};  // silence in a stream
     std::chrono::milliseconds linger_time{2'000};           // a refused client may read its answer
+    // Before a client that sends nothing more is asked whether it still waits: most answers that
+    // are no text come sooner, and one that left is noticed within a chunk's time.
+    std::chrono::milliseconds leave_check_time{100};
+    // Of silence, before the kernel asks the other machine; it forgets a closed connection after
+    // 60 s.
+    std::chrono::milliseconds still_there_time{60'000};
 };
 
 struct AccessSettings {

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,6 +56,10 @@ void HttpClient::close() {
 
 void HttpClient::half_close() {
     ::shutdown(fd_, SHUT_WR);
+}
+
+void HttpClient::forgotten_after(int seconds) {
+    ::setsockopt(fd_, IPPROTO_TCP, TCP_LINGER2, &seconds, sizeof seconds);
 }
 
 void HttpClient::reset() {

@@ -43,7 +43,8 @@ class HttpClient {
     // The server ended the connection (what it still sends is read and dropped).
     bool closed_within(Wait wait);
     void close();
-    void half_close();
+    void half_close();                            // nothing more is sent; answers are still read
+    void forgotten_after(int seconds);            // of close(): then this machine answers with RST
     void reset();                                 // RST instead of FIN
     void small_receive_buffer(int bytes = 4096);  // before much has come
 
