@@ -98,17 +98,10 @@ Result<LoadedModel, LoadFailure> load_guarded(const EngineOptions& options, cons
     }
 }
 
-// A file may not say how long a context its model was trained for: then it is 0.
+// More than the model was trained for is refused by the loader.
 std::int64_t context_of(const EngineOptions& options, std::int64_t trained) {
-    if (options.max_context == 0) {
-        return trained > 0 ? std::min(trained, kDefaultContextTokensMax) : kDefaultContextTokensMax;
-    }
-    if (trained > 0 && options.max_context > trained) {
-        log_line("strata-engine: --max-context " + std::to_string(options.max_context) +
-                 " is more than the " + std::to_string(trained) +
-                 " tokens that this model was trained for; far behind them it may write nonsense");
-    }
-    return options.max_context;
+    if (options.max_context > 0) return options.max_context;
+    return trained > 0 ? std::min(trained, kDefaultContextTokensMax) : kDefaultContextTokensMax;
 }
 
 std::uint64_t bytes_of_mib(std::int64_t mib) {

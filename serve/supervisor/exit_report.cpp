@@ -26,7 +26,6 @@ struct RoutineReport {
 constexpr std::array kRoutineReports = std::to_array<RoutineReport>({
     {"prompt ", " tokens = ", "; failed: "},
     {"conversation cache: ", "", ""},
-    {"strata-engine: --max-context ", " is more than ", ""},
 });
 
 bool has_code(const EngineExit& end, EngineExitCode code) {

@@ -97,11 +97,8 @@ TEST_CASE("the first cause and the engine's last words are part of the sentence"
 
 TEST_CASE("reports of ordinary work are no last words") {
     const std::string report = "prompt 12 tokens = 0 reused + 12 read (source cold) in 4 ms";
-    const std::string note =
-        "strata-engine: --max-context 9000 is more than the 4096 tokens that this model was "
-        "trained for; far behind them it may write nonsense";
     EngineExit end = signalled(SIGKILL, EnginePhase::decode);
-    end.last_lines = {note, "an old complaint", report, report};
+    end.last_lines = {"an old complaint", report, report};
     CHECK_FALSE(contains(report_exit(end).text, "last words"));
     end.last_lines.push_back("terminate called");
     CHECK(contains(report_exit(end).text, "its last words: terminate called"));
