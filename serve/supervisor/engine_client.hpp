@@ -12,9 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "protocol/cache_command.hpp"
+#include "protocol/cache_line.hpp"
+#include "protocol/conv_line.hpp"
 #include "protocol/done_line.hpp"
 #include "protocol/gen_command.hpp"
 #include "protocol/info_line.hpp"
+#include "protocol/pressure_line.hpp"
 #include "protocol/progress_line.hpp"
 #include "protocol/resume_line.hpp"
 #include "protocol/token_line.hpp"
@@ -56,6 +60,33 @@ class RequestListener {
     virtual void on_failure(const EngineFailure&) = 0;
 };
 
+// What the monitor hears of the running engine, beside each request's own listener. Of a ticket
+// exactly one of on_ticket_done and on_ticket_lost comes, also when its client has left, and before
+// its listener's last call.
+class EngineObserver {
+  public:
+    virtual ~EngineObserver() = default;
+    virtual void on_ticket_done(const Ticket&, const protocol::DoneLine&) {}
+    virtual void on_ticket_lost(const Ticket&) {}  // refused, or the engine is gone
+    virtual void on_conversation(std::uint64_t /*epoch*/, const protocol::ConvLine&) {}
+    virtual void on_pressure(std::uint64_t /*epoch*/, const protocol::PressureLine&) {}
+};
+
+enum class CacheOutcome : std::uint8_t {
+    listed,       // rows: what is parked after the command
+    refused,      // text says why: no such entry
+    unsupported,  // this engine has no such command
+    no_engine,    // none is ready, or it went before it answered
+    late,         // it did not answer in time, or too many have asked
+};
+
+struct CacheAnswer {
+    CacheOutcome outcome = CacheOutcome::listed;
+    std::vector<protocol::CacheRow> rows;
+    std::string text;
+};
+using CacheListener = std::function<void(CacheAnswer)>;
+
 enum class EngineState : std::uint8_t {
     starting,
     preparing,  // before a load: the before_load command runs, or free GPU memory is waited for
@@ -74,7 +105,8 @@ struct EngineView {
     std::uint64_t epoch = 0;
     double load_progress = 0.0;               // 0..1 while loading
     std::optional<std::chrono::seconds> eta;  // of the load or the next restart
-    std::string failure;  // why FAILED or not loaded, or the last exit, in words
+    std::string failure;       // why FAILED or not loaded, or the last exit, in words
+    std::string refusal_code;  // unloaded because a load was refused: its word
     // A request began this load: those that come meanwhile wait for it as it does.
     bool on_demand = false;
     std::optional<std::chrono::seconds> unload_in;  // when nothing comes until then
@@ -91,6 +123,7 @@ struct EngineView {
     // Counters since the server started.
     std::uint64_t engine_starts = 0;
     std::uint64_t foreign_lines = 0;    // lines of no ticket, or unknown
+    std::uint64_t foreign_dones = 0;    // of them: a late, double or foreign DONE
     std::uint64_t unexpected_ends = 0;  // of engines that nobody asked to end
     // Of the running epoch:
     std::int64_t engine_pid = 0;          // 0: no process
@@ -125,6 +158,11 @@ class EngineClient {
     virtual void load(std::function<void()> when_settled) = 0;
     // Ends the engine until it is wanted again. False: a request runs or waits; nothing happens.
     virtual bool unload(std::function<void()> when_settled) = 0;
+
+    // Hears everything from now on; must outlive the client's work. Null: nobody.
+    virtual void observe(EngineObserver* observer) = 0;
+    // Asks the engine about parked conversations; the answer comes once, from the loop.
+    virtual void cache(const protocol::CacheCommand& command, CacheListener answer) = 0;
 };
 
 }  // namespace strata::serve

@@ -20,7 +20,9 @@ constexpr std::size_t kLogLineBytesMax = 4096;
 }  // namespace
 
 void EngineSupervisor::Reader::on_line(std::string_view line) {
-    if (!stale()) owner_.take_line(line);
+    if (!stale()) return owner_.take_line(line);
+    if (line.starts_with(protocol::kDoneVerb)) ++owner_.foreign_dones_;
+    owner_.count_foreign(line);
 }
 
 void EngineSupervisor::Reader::on_stderr_line(std::string_view line) {
@@ -60,13 +62,12 @@ bool EngineSupervisor::take_event(const protocol::Event& event) {
                                         std::is_same_v<Line, protocol::ProgressLine> ||
                                         std::is_same_v<Line, protocol::TokenLine> ||
                                         std::is_same_v<Line, protocol::DoneLine>;
-            constexpr bool kOfNobody = std::is_same_v<Line, protocol::CacheLine> ||
-                                       std::is_same_v<Line, protocol::PressureLine> ||
-                                       std::is_same_v<Line, protocol::SavedLine> ||
+            constexpr bool kOfNobody = std::is_same_v<Line, protocol::SavedLine> ||
                                        std::is_same_v<Line, protocol::RestoredLine> ||
                                        std::is_same_v<Line, protocol::SessionErrorLine>;
             if constexpr (kOfRequest) {
                 const bool taken = desk_.accept(epoch_, event);
+                if (!taken && std::is_same_v<Line, protocol::DoneLine>) ++foreign_dones_;
                 note_idle();
                 return taken;
             } else if constexpr (kOfNobody) {
@@ -105,6 +106,7 @@ bool EngineSupervisor::take(const protocol::ReadyLine& line) {
     now_.last_ping = now;
     now_.last_pong = now;
     now_.can_ping = line.can.ping;
+    now_.can_list = line.can.cache_list;
     now_.max_context = line.max_context;
     record_.load_failures = 0;
     if (running() && !now_.condemned) step(LifeEvent::ready);
@@ -126,6 +128,7 @@ bool EngineSupervisor::take(const protocol::ErrLine& line) {
         return true;
     }
     if (line.id == 0) {
+        if (cache_desk_.refuse(line)) return true;
         log_.event("the engine refused a command: " + text);
         return true;
     }
@@ -135,7 +138,18 @@ bool EngineSupervisor::take(const protocol::ErrLine& line) {
 }
 
 bool EngineSupervisor::take(const protocol::ConvLine& line) {
-    return !line.id || desk_.accept(epoch_, line);
+    if (line.id && !desk_.accept(epoch_, line)) return false;
+    if (observer_ != nullptr) observer_->on_conversation(epoch_, line);
+    return true;
+}
+
+bool EngineSupervisor::take(const protocol::PressureLine& line) {
+    if (observer_ != nullptr) observer_->on_pressure(epoch_, line);
+    return true;
+}
+
+bool EngineSupervisor::take(const protocol::CacheLine& line) {
+    return cache_desk_.take(line);
 }
 
 void EngineSupervisor::count_foreign(std::string_view line) {

@@ -41,6 +41,10 @@ EngineSupervisor::EngineSupervisor(SupervisorConfig config, ProcessLauncher& lau
                 if (running()) now_.process->write_line(std::move(line));
                 set_look();
             }),
+      cache_desk_(time,
+                  [this](std::string line) {
+                      if (running()) now_.process->write_line(std::move(line));
+                  }),
       preparation_(config_.preparation, launcher, time, log, vram,
                    [this](std::optional<LoadRefusal> refusal) { take_preparation(refusal); }),
       look_alarm_(time.make_alarm()),
@@ -217,6 +221,7 @@ void EngineSupervisor::fail_active(const std::string& why, const std::string& wh
 
 // The process is calling us: it goes when that call has returned. Its events object outlives it.
 void EngineSupervisor::dispose_process() {
+    cache_desk_.engine_gone();
     struct Gone {
         std::unique_ptr<Reader> reader;
         std::unique_ptr<EngineProcess> process;
@@ -272,6 +277,21 @@ void EngineSupervisor::cancel(RequestId id) {
     note_idle();
 }
 
+void EngineSupervisor::observe(EngineObserver* observer) {
+    observer_ = observer;
+    desk_.observe(observer);
+}
+
+void EngineSupervisor::cache(const protocol::CacheCommand& command, CacheListener answer) {
+    const bool ready = life_ == LifeState::ready && running() && !now_.condemned;
+    if (ready && now_.can_list) {
+        cache_desk_.ask(command, std::move(answer));
+        return;
+    }
+    const CacheOutcome outcome = ready ? CacheOutcome::unsupported : CacheOutcome::no_engine;
+    time_.post([answer = std::move(answer), outcome] { answer({outcome, {}, {}}); });
+}
+
 void EngineSupervisor::stop_writing(RequestId id) {
     desk_.stop_writing(id);
 }
@@ -313,6 +333,7 @@ EngineView EngineSupervisor::view() const {
     view.failure = failure_;
     view.engine_starts = epoch_;
     view.foreign_lines = foreign_lines_;
+    view.foreign_dones = foreign_dones_;
     view.unexpected_ends = unexpected_ends_;
     view.last_lines = tail_.lines();
     view.dropped_log_lines = tail_.dropped();
@@ -327,6 +348,7 @@ EngineView EngineSupervisor::view() const {
     }
     view.eta = time_left();
     view.on_demand = on_demand_;
+    if (life_ == LifeState::unloaded) view.refusal_code = giving_up_.err_code;
     if (idle_since_ && config_.idle_unload > Milliseconds(0)) {
         const auto left = *idle_since_ + config_.idle_unload - time_.now();
         view.unload_in = std::chrono::ceil<std::chrono::seconds>(std::max(left, left.zero()));

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "protocol/event.hpp"
+#include "serve/supervisor/cache_desk.hpp"
 #include "serve/supervisor/engine_client.hpp"
 #include "serve/supervisor/engine_life.hpp"
 #include "serve/supervisor/engine_process.hpp"
@@ -91,6 +92,8 @@ class EngineSupervisor : public EngineClient {
     EngineView view() const override;
     void load(std::function<void()> when_settled) override;
     bool unload(std::function<void()> when_settled) override;
+    void observe(EngineObserver* observer) override;
+    void cache(const protocol::CacheCommand& command, CacheListener answer) override;
 
   private:
     // Tags what a process says with its epoch.
@@ -127,6 +130,7 @@ class EngineSupervisor : public EngineClient {
         TimePoint last_pong{};
         std::uint64_t pings = 0;
         bool can_ping = false;
+        bool can_list = false;  // CACHE works
         bool foreign_logged = false;
         std::optional<protocol::InfoLine> info;
         std::int64_t max_context = 0;
@@ -157,6 +161,8 @@ class EngineSupervisor : public EngineClient {
     bool take(const protocol::PongLine& line);
     bool take(const protocol::ErrLine& line);
     bool take(const protocol::ConvLine& line);
+    bool take(const protocol::PressureLine& line);
+    bool take(const protocol::CacheLine& line);
     void count_foreign(std::string_view line);
     void take_stream_fault(StreamFault fault);
     void take_exit(const ExitStatus& status);
@@ -190,6 +196,8 @@ class EngineSupervisor : public EngineClient {
     SupervisorLog& log_;
     std::function<double()> dice_;
     RequestDesk desk_;
+    CacheDesk cache_desk_;
+    EngineObserver* observer_ = nullptr;
 
     LifeState life_ = LifeState::unloaded;
     LoadPreparation preparation_;
@@ -206,6 +214,7 @@ class EngineSupervisor : public EngineClient {
     std::string failure_;
     StderrTail tail_;
     std::uint64_t foreign_lines_ = 0;
+    std::uint64_t foreign_dones_ = 0;
     std::uint64_t unexpected_ends_ = 0;
     std::vector<std::function<void()>> stopped_;
 

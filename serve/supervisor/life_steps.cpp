@@ -64,7 +64,10 @@ void EngineSupervisor::step(LifeEvent event) {
         record_ = {};  // somebody asked: what failed before counts no more
         desk_.expect_engine();
     }
-    if (event == LifeEvent::unload) failure_.clear();
+    if (event == LifeEvent::unload) {
+        failure_.clear();
+        giving_up_ = {};
+    }
     act(next.act);
     // An act may have gone on to another state, which was entered there.
     if (before != next.state && life_ == next.state) enter(life_);
@@ -76,6 +79,7 @@ void EngineSupervisor::act(LifeAct what) {
             return;
         case LifeAct::prepare:
             next_start_.reset();
+            giving_up_ = {};
             preparation_.begin();
             return;
         case LifeAct::abandon:

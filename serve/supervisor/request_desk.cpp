@@ -109,6 +109,7 @@ void RequestDesk::close() {
 void RequestDesk::engine_gone(const EngineFailure& failure) {
     close();
     if (!active_ || !defended(Defence::death_is_failure)) return;
+    if (observer_ != nullptr) observer_->on_ticket_lost(active_->ticket);
     const std::shared_ptr<RequestListener> listener = std::move(active_->listener);
     active_.reset();
     if (listener) listener->on_failure(failure);
@@ -211,6 +212,7 @@ bool RequestDesk::take(std::uint64_t epoch, const protocol::ConvLine& line) {
 
 bool RequestDesk::take(std::uint64_t epoch, const protocol::DoneLine& line) {
     if (!is_active(epoch, line.id)) return false;
+    if (observer_ != nullptr) observer_->on_ticket_done(active_->ticket, line);
     const std::shared_ptr<RequestListener> listener = std::move(active_->listener);
     active_.reset();
     later(&RequestDesk::admit_next);
@@ -222,6 +224,7 @@ bool RequestDesk::take(std::uint64_t epoch, const protocol::ErrLine& line) {
     if (!is_active(epoch, line.id)) return false;
     // The process ends right after a fatal one: the request then fails with the engine.
     if (line.fatal) return true;
+    if (observer_ != nullptr) observer_->on_ticket_lost(active_->ticket);
     const std::shared_ptr<RequestListener> listener = std::move(active_->listener);
     active_.reset();
     later(&RequestDesk::admit_next);

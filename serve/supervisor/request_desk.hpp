@@ -43,6 +43,9 @@ class RequestDesk {
     void cancel(RequestId id);
     void stop_writing(RequestId id);
 
+    // Hears of the end of every ticket; null: nobody.
+    void observe(EngineObserver* observer) { observer_ = observer; }
+
     // An engine is ready: admissions begin.
     void open(std::uint64_t epoch);
     // No more admissions; the active request may still end.
@@ -112,6 +115,7 @@ class RequestDesk {
     DeskLimits limits_;
     TimeSource& time_;
     std::function<void(std::string)> say_;
+    EngineObserver* observer_ = nullptr;
     RequestId last_id_ = 0;
     std::deque<Waiting> queue_;
     std::optional<Active> active_;

@@ -46,6 +46,11 @@ class ScriptedEngine : public serve::EngineClient {
         unloads.push_back(std::move(when_settled));
         return true;
     }
+    void observe(serve::EngineObserver* who) override { observer = who; }
+    void cache(const protocol::CacheCommand& command, serve::CacheListener answer) override {
+        cache_asked.push_back(command);
+        cache_answers.push_back(std::move(answer));
+    }
     void cancel(serve::RequestId id) override {
         cancelled.push_back(id);
         for (Asked& each : asked) {
@@ -67,15 +72,20 @@ class ScriptedEngine : public serve::EngineClient {
         return true;
     }
     void done(std::size_t index, protocol::DoneLine line) {
+        if (observer != nullptr) observer->on_ticket_done({now.epoch, asked[index].id}, line);
         const std::shared_ptr<serve::RequestListener> listener = std::move(asked[index].listener);
         if (listener) listener->on_done(line);
     }
     void fail(std::size_t index, const serve::EngineFailure& failure) {
+        if (observer != nullptr) observer->on_ticket_lost({now.epoch, asked[index].id});
         const std::shared_ptr<serve::RequestListener> listener = std::move(asked[index].listener);
         if (listener) listener->on_failure(failure);
     }
 
     serve::EngineView now;
+    serve::EngineObserver* observer = nullptr;
+    std::vector<protocol::CacheCommand> cache_asked;
+    std::vector<serve::CacheListener> cache_answers;
     std::deque<Asked> asked;
     std::vector<serve::RequestId> cancelled;
     std::vector<serve::RequestId> stopped;

@@ -43,6 +43,8 @@ class LanesEngine final : public serve::EngineClient {
     }
     void load(std::function<void()>) override {}
     bool unload(std::function<void()>) override { return false; }
+    void observe(serve::EngineObserver*) override {}
+    void cache(const protocol::CacheCommand&, serve::CacheListener) override {}
     void cancel(serve::RequestId id) override { lanes_.erase(id); }
     void stop_writing(serve::RequestId id) override { lanes_.erase(id); }
     serve::EngineView view() const override;
