@@ -1,6 +1,7 @@
 // One function for each room.
 #include "serve/composition.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -8,6 +9,8 @@ namespace strata::serve {
 
 namespace {
 
+// What the engine takes of a longer context when nobody names one (DETAILS.md, --max-context).
+constexpr std::int64_t kContextTokensOfItself = 32'768;
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
 
 void add(std::vector<std::string>& arguments, std::string name, std::string value) {
@@ -51,11 +54,16 @@ ApiSettings api_settings(const Config& config, const ModelFacts& facts, std::int
     settings.defaults.top_k = config.sampling.top_k;
     settings.defaults.min_p = config.sampling.min_p;
     settings.defaults.repeat_penalty = config.sampling.repeat_penalty;
+    settings.defaults.thinking_budget = config.sampling.reasoning_budget_tokens;
     if (config.sampling.max_tokens > 0) settings.defaults.max_tokens = config.sampling.max_tokens;
     settings.log_prompts = config.log_prompts;
     settings.template_date = config.template_date;
     settings.version = std::string(server_version());
     settings.created = now_unix;
+    settings.expected_context = config.engine_settings.max_context;
+    if (settings.expected_context == 0) {
+        settings.expected_context = std::min(facts.context_tokens, kContextTokensOfItself);
+    }
     return settings;
 }
 
@@ -100,6 +108,10 @@ SupervisorConfig supervisor_config(const Config& config, std::int64_t server_pid
     }
     if (engine.exact) arguments.emplace_back("--exact");
     add(arguments, "--parent-pid", std::to_string(server_pid));
+    out.preparation.before_load = config.load.before_load;
+    out.preparation.before_load_limit = std::chrono::seconds(config.load.before_load_timeout_s);
+    out.preparation.min_free_vram_mib = config.load.min_free_vram_mib;
+    out.idle_unload = std::chrono::seconds(config.load.idle_unload);
     out.desk.queue_max = static_cast<std::size_t>(config.max_queue);
     out.desk.start_wait = std::chrono::seconds(config.start_deadline_s);
     return out;

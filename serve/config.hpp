@@ -48,7 +48,17 @@ struct SamplingDefaults {
     std::int64_t top_k = 0;  // 0 = off
     double min_p = 0.0;
     double repeat_penalty = 1.0;
-    std::int64_t max_tokens = 0;  // 0 = the room left in the context
+    std::int64_t max_tokens = 0;                          // 0 = the room left in the context
+    std::optional<std::int64_t> reasoning_budget_tokens;  // none = thinking ends by itself
+};
+
+// When the engine comes and goes.
+struct LoadSettings {
+    bool lazy = false;             // the first request starts it
+    std::int64_t idle_unload = 0;  // seconds without a request; 0 = it stays
+    std::string before_load;       // a line for /bin/sh; "" = none
+    std::int64_t before_load_timeout_s = 60;
+    std::int64_t min_free_vram_mib = 0;  // 0 = not looked at
 };
 
 struct Config {
@@ -68,6 +78,7 @@ struct Config {
     std::int64_t start_deadline_s = 30;  // how long a request waits for an engine to be ready
     std::string ui_dir;                  // serve the page from disk; "" = the embedded one
     EngineSettings engine_settings;
+    LoadSettings load;
     SamplingDefaults sampling;
     std::string template_date;  // strftime_now's day, "" = today
     // Access

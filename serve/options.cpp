@@ -20,6 +20,8 @@ constexpr std::int64_t kCheckpointsMax = 1024;
 constexpr std::int64_t kMemoryMibMax = 1 << 24;  // these three, too
 constexpr std::int64_t kParkedMax = 4096;
 constexpr std::int64_t kPressureMsMax = 3'600'000;
+constexpr std::int64_t kIdleSecondsMax = 31'536'000;  // a year: longer is never
+constexpr std::int64_t kCommandSecondsMax = 3600;
 constexpr std::int64_t kThreadsMax = 512;         // the engine's own limit
 constexpr std::int64_t kConnectionsMax = 65'536;  // file descriptors of one process
 constexpr std::int64_t kBodyMibMax = 1024;
@@ -195,23 +197,33 @@ Option list(std::string_view flag, OptionGroup group, std::string_view argument,
     return option;
 }
 
-Option turn_token() {
-    Option option{"turn-token", OptionGroup::engine,
-                  "ID",         "token that opens a turn (default: found in the vocabulary)",
-                  {},           {}};
-    option.store = [](Config& config, const RawValue& raw) -> Status<> {
+// Absent is a value of its own: `none` in words.
+template <class Access>
+Option optional_integer(std::string_view flag, OptionGroup group, std::string_view argument,
+                        std::string_view help, std::string_view allowed, std::string_view none,
+                        Access access) {
+    Option option{flag, group, argument, help, {}, {}};
+    option.store = [=](Config& config, const RawValue& raw) -> Status<> {
         const auto value = as_integer(raw);
         if (!value || *value < 0 || *value > std::numeric_limits<std::int32_t>::max()) {
-            return refuse("a token id, 0 or more");
+            return refuse(std::string(allowed));
         }
-        config.engine_settings.turn_token = *value;
+        access(config) = *value;
         return Done{};
     };
-    option.show = [](const Config& config) {
-        const auto& id = config.engine_settings.turn_token;
-        return id ? std::to_string(*id) : std::string("found in the vocabulary");
+    option.show = [=](const Config& config) {
+        const auto& value = field(config, access);
+        return value ? std::to_string(*value) : std::string(none);
     };
     return option;
+}
+
+Option turn_token() {
+    return optional_integer(
+        "turn-token", OptionGroup::engine, "ID",
+        "token that opens a turn (default: found in the vocabulary)", "a token id, 0 or more",
+        "found in the vocabulary",
+        [](Config & c) -> auto& { return c.engine_settings.turn_token; });
 }
 
 // A day of the calendar: the template would print whatever stands here.
@@ -399,6 +411,27 @@ std::vector<Option> conversation_cache_options() {
     return rows;
 }
 
+std::vector<Option> load_options() {
+    using G = OptionGroup;
+    std::vector<Option> rows;
+    rows.push_back(toggle("lazy", G::server, "the first request loads the model, not the start",
+                          [](Config& c) -> bool& { return c.load.lazy; }));
+    rows.push_back(integer(
+        "idle-unload", G::server, "seconds without a request after which the model goes; 0 = never",
+        0, kIdleSecondsMax, [](Config& c) -> std::int64_t& { return c.load.idle_unload; }));
+    rows.push_back(text("before-load", G::server, "COMMAND",
+                        "a line for /bin/sh that runs before each load; status 0 = go on",
+                        [](Config& c) -> std::string& { return c.load.before_load; }));
+    rows.push_back(integer(
+        "before-load-timeout-s", G::server, "seconds that it may take", 1, kCommandSecondsMax,
+        [](Config& c) -> std::int64_t& { return c.load.before_load_timeout_s; }));
+    rows.push_back(integer("min-free-vram-mib", G::server,
+                           "a load needs a GPU with this much free memory, MiB; 0 = no look", 0,
+                           kMemoryMibMax,
+                           [](Config& c) -> std::int64_t& { return c.load.min_free_vram_mib; }));
+    return rows;
+}
+
 std::vector<Option> sampling_options() {
     using G = OptionGroup;
     std::vector<Option> rows;
@@ -415,13 +448,18 @@ std::vector<Option> sampling_options() {
     rows.push_back(integer(
         "max-tokens", G::sampling, "tokens of an answer; 0 = the room left in the context", 0,
         kContextTokensMax, [](Config& c) -> std::int64_t& { return c.sampling.max_tokens; }));
+    rows.push_back(optional_integer(
+        "reasoning-budget-tokens", G::sampling, "N",
+        "most tokens of thinking; 0 = none (default: the model decides)",
+        "a whole number from 0 to 2147483647", "unlimited",
+        [](Config & c) -> auto& { return c.sampling.reasoning_budget_tokens; }));
     rows.push_back(template_date());
     return rows;
 }
 
 std::vector<Option> make_table() {
     std::vector<Option> rows;
-    for (auto* part : {&model_options, &server_options, &engine_options,
+    for (auto* part : {&model_options, &server_options, &load_options, &engine_options,
                        &conversation_cache_options, &sampling_options}) {
         for (auto& option : part()) rows.push_back(std::move(option));
     }

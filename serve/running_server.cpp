@@ -52,7 +52,8 @@ RunningServer::RunningServer(const Config& config, const ModelFacts& facts, Text
       log_(log),
       facts_(facts),
       text_(std::move(text)),
-      supervisor_(supervisor_config(config, ::getpid()), launcher_, time_, log, random_share()),
+      supervisor_(supervisor_config(config, ::getpid()), launcher_, time_, log, random_share(),
+                  &vram_),
       pages_(make_page_files(config.ui_dir)),
       service_(io_.get_executor(), supervisor_, text_, api_settings(config, facts, unix_now()),
                [this](const FinishedRequest& finished) { tell_finished(finished); }),
@@ -72,11 +73,19 @@ int RunningServer::run() {
     await_signal();
     load_began_ = Clock::now();
     load_said_ = load_began_;
-    log_.line("listening on " + address_text(config_.host, http_.port()) +
-              "; requests get 503 until the model is loaded");
-    log_.line("loading " + config_.model_name + " (" +
-              std::to_string(facts_.file_bytes / 1'000'000) + " MB) from " + config_.model_path);
-    supervisor_.start();
+    const std::string model = config_.model_name + " (" +
+                              std::to_string(facts_.file_bytes / 1'000'000) + " MB) from " +
+                              config_.model_path;
+    const std::string address = "listening on " + address_text(config_.host, http_.port());
+    if (config_.load.lazy) {
+        log_.line(address + "; the first request loads " + model);
+        supervisor_.start_lazily();
+        show_ready(supervisor_.view());
+    } else {
+        log_.line(address + "; requests get 503 until the model is loaded");
+        log_.line("loading " + model);
+        supervisor_.start();
+    }
     tick();
     io_.run();
     return exit_status_;
@@ -109,6 +118,11 @@ void RunningServer::tick() {
 
 void RunningServer::show_loading(const EngineView& view) {
     const Clock::time_point now = Clock::now();
+    if (view.epoch != epoch_loading_) {
+        epoch_loading_ = view.epoch;
+        load_began_ = now;
+        load_said_ = now;
+    }
     LoadProgress progress;
     progress.share = view.load_progress;
     progress.bytes_total = facts_.file_bytes;
@@ -123,7 +137,7 @@ void RunningServer::show_loading(const EngineView& view) {
 }
 
 void RunningServer::show_ready(const EngineView& view) {
-    const bool first = epoch_said_ready_ == 0;
+    const bool first = !std::exchange(address_said_, true);
     epoch_said_ready_ = view.epoch;
     if (!first) {
         log_.line("the engine is ready again (start " + std::to_string(view.epoch) + ")");
@@ -133,7 +147,8 @@ void RunningServer::show_ready(const EngineView& view) {
     facts.model = config_.model_name;
     facts.host = config_.host;
     facts.port = http_.port();
-    facts.context_tokens = view.info ? view.info->context_tokens.value_or(0) : 0;
+    const std::int64_t expected = api_settings(config_, facts_, 0).expected_context;
+    facts.context_tokens = view.info ? view.info->context_tokens.value_or(expected) : expected;
     facts.key_set = !config_.api_keys.empty();
     facts.has_page = pages_->has("/");
     log_.block(ready_text(facts));

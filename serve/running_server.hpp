@@ -22,6 +22,7 @@
 #include "serve/config.hpp"
 #include "serve/http/server.hpp"
 #include "serve/log.hpp"
+#include "serve/monitor/vram_reader.hpp"
 #include "serve/supervisor/asio_process.hpp"
 #include "serve/supervisor/asio_time.hpp"
 #include "serve/supervisor/engine_supervisor.hpp"
@@ -56,6 +57,7 @@ class RunningServer {
     boost::asio::io_context io_{1};
     AsioTime time_{io_};
     AsioLauncher launcher_{io_};
+    VramReader vram_;
     EngineSupervisor supervisor_;
     std::unique_ptr<PageFiles> pages_;
     Service service_;
@@ -65,7 +67,9 @@ class RunningServer {
     boost::asio::steady_timer leaving_;
     std::chrono::steady_clock::time_point load_began_;
     std::chrono::steady_clock::time_point load_said_;
+    std::uint64_t epoch_loading_ = 0;
     std::uint64_t epoch_said_ready_ = 0;
+    bool address_said_ = false;
     bool leaving_now_ = false;
     int exit_status_ = 0;
 };

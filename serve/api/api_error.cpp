@@ -25,6 +25,8 @@ std::string_view error_type(ErrorKind kind) {
             return "not_found_error";
         case ErrorKind::request_too_large:
             return "request_too_large";
+        case ErrorKind::conflict:
+            return "conflict_error";
         case ErrorKind::not_supported:
             return "not_supported_error";
         case ErrorKind::rate_limited:

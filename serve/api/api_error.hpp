@@ -25,6 +25,7 @@ enum class ErrorKind : std::uint8_t {
     unsupported_media,   // a body that is not declared as JSON
     expectation_failed,  // Expect: something else than 100-continue
     headers_too_large,   // a header, all of them or their number over the limit
+    conflict,            // what is asked for cannot be while something else goes on
     not_supported,       // a route that this server names but does not have
     rate_limited,        // the queue is full
     unavailable,         // loading, restarting, failed or leaving

@@ -47,8 +47,8 @@ std::unique_ptr<ReplyWriter> completion_writer(const ChatRequest& request,
 constexpr ChatDialect kOpenAiChat{parse_openai_chat, openai_writer};
 constexpr ChatDialect kOpenAiCompletion{parse_openai_completion, completion_writer};
 
-// A call of the text side that is with a worker.
-class TextExchange final : public Exchange {
+// A call whose answer is not there yet.
+class PendingCall final : public Exchange {
   public:
     void client_left() override { left_ = true; }
     std::string keep_alive() override { return {}; }
@@ -111,7 +111,7 @@ Service::~Service() {
 std::int64_t Service::context_tokens() {
     const EngineView view = engine_.view();
     if (view.info && view.info->context_tokens) context_seen_ = *view.info->context_tokens;
-    return context_seen_;
+    return context_seen_ > 0 ? context_seen_ : settings_.expected_context;
 }
 
 std::shared_ptr<Exchange> Service::chat_completions(const RequestFacts& facts, std::string body,
@@ -131,7 +131,7 @@ std::shared_ptr<Exchange> Service::text_call(TextCall call, std::string body,
         sink->refuse(*refusal);
         return nullptr;
     }
-    auto exchange = std::make_shared<TextExchange>();
+    auto exchange = std::make_shared<PendingCall>();
     ++places_.preparing;
     const TextPlaces text{text_, settings_, context_tokens()};
     boost::asio::post(workers_, [this, call, text, exchange, body = std::move(body),
@@ -155,7 +155,7 @@ std::shared_ptr<Exchange> Service::start(const ChatDialect& dialect, const Reque
                                          std::string body, std::shared_ptr<ReplySink> sink) {
     const std::int64_t n_ctx = context_tokens();
     const EngineView view = engine_.view();
-    std::optional<ApiError> refusal = not_ready(view, n_ctx > 0);
+    std::optional<ApiError> refusal = not_ready(view, context_seen_ > 0);
     if (!refusal) refusal = queue_refusal(view, places_.preparing, settings_.queue_max);
     if (refusal) {
         sink->refuse(*refusal);
@@ -164,6 +164,55 @@ std::shared_ptr<Exchange> Service::start(const ChatDialect& dialect, const Reque
     auto run = std::make_shared<ChatRun>(places_, dialect, facts, n_ctx, std::move(sink));
     run->start(std::move(body));
     return run;
+}
+
+ApiResult<Reply> Service::load_answer() const {
+    const EngineView view = engine_.view();
+    if (view.state == EngineState::ready) return life_reply(view);
+    if (auto error = not_ready(view, true)) return Failure{std::move(*error)};
+    ApiError error;
+    error.kind = view.refusal_code.empty() ? ErrorKind::conflict : ErrorKind::unavailable;
+    error.code = view.refusal_code.empty() ? "unloaded_again" : view.refusal_code;
+    error.message =
+        view.refusal_code.empty() ? "the model was unloaded again meanwhile" : view.failure;
+    error.retry_after = retry_after(view);
+    return Failure{std::move(error)};
+}
+
+std::shared_ptr<Exchange> Service::load(bool wait, std::shared_ptr<ReplySink> sink) {
+    auto call = std::make_shared<PendingCall>();
+    engine_.load([this, wait, call, sink] {
+        if (!wait || call->left()) return;
+        ApiResult<Reply> answer = load_answer();
+        if (answer) {
+            sink->reply(std::move(*answer));
+        } else {
+            sink->refuse(answer.error());
+        }
+    });
+    if (wait) return call;
+    sink->reply(life_reply(engine_.view()));
+    return nullptr;
+}
+
+std::shared_ptr<Exchange> Service::unload(bool wait, std::shared_ptr<ReplySink> sink) {
+    auto call = std::make_shared<PendingCall>();
+    const bool begun = engine_.unload([this, wait, call, sink] {
+        if (wait && !call->left()) sink->reply(life_reply(engine_.view()));
+    });
+    if (!begun) {
+        ApiError error;
+        error.kind = ErrorKind::conflict;
+        error.code = "engine_busy";
+        error.message =
+            "a request runs or waits, so the model stays; send this again when it has ended";
+        error.retry_after = std::chrono::seconds(1);
+        sink->refuse(error);
+        return nullptr;
+    }
+    if (wait) return call;
+    sink->reply(life_reply(engine_.view()));
+    return nullptr;
 }
 
 Reply Service::models() {
@@ -212,7 +261,10 @@ Reply Service::props() {
 
 ApiResult<Reply> Service::slots(bool fail_on_no_slot) {
     const EngineView view = engine_.view();
-    if (fail_on_no_slot && (view.busy || view.state != EngineState::ready)) {
+    const bool takes_one = view.state == EngineState::ready ||
+                           view.state == EngineState::unloaded ||
+                           view.state == EngineState::unloading;
+    if (fail_on_no_slot && (view.busy || !takes_one)) {
         ApiError error;
         error.kind = ErrorKind::unavailable;
         error.code = "no_slot";

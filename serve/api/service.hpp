@@ -42,6 +42,11 @@ class Service {
     std::shared_ptr<Exchange> text_call(TextCall call, std::string body,
                                         std::shared_ptr<ReplySink> sink);
 
+    // Load or unload the model. `wait`: the answer comes when that is over, else at once; what was
+    // begun goes on when the client leaves.
+    std::shared_ptr<Exchange> load(bool wait, std::shared_ptr<ReplySink> sink);
+    std::shared_ptr<Exchange> unload(bool wait, std::shared_ptr<ReplySink> sink);
+
     Reply models();
     ApiResult<Reply> model(std::string_view id);
     Reply health();
@@ -55,6 +60,8 @@ class Service {
     std::shared_ptr<Exchange> start(const ChatDialect& dialect, const RequestFacts& facts,
                                     std::string body, std::shared_ptr<ReplySink> sink);
     std::int64_t context_tokens();
+    // How a load went: an answer, or why there is no engine.
+    ApiResult<Reply> load_answer() const;
     double tokens_per_second(const EngineView& view) const;
     void remember(const FinishedRequest& finished);
 

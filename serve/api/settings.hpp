@@ -16,7 +16,8 @@ struct RequestDefaults {
     std::int64_t top_k = 0;  // 0 = off
     double min_p = 0.0;
     double repeat_penalty = 1.0;
-    std::optional<std::int64_t> max_tokens;  // none = the room left in the context
+    std::optional<std::int64_t> max_tokens;       // none = the room left in the context
+    std::optional<std::int64_t> thinking_budget;  // tokens; none = thinking ends by itself
 };
 
 // Facts of the model file.
@@ -37,7 +38,9 @@ struct ApiSettings {
     bool log_prompts = false;   // keep prompt and answer for the log
     std::string template_date;  // strftime_now's day; "" = today
     std::string version;        // of the server
-    std::int64_t created = 0;   // unix seconds: the server's start, /v1/models' `created`
+    // Of the engine as it will be started: what requests are measured by before one was ready.
+    std::int64_t expected_context = 0;  // tokens
+    std::int64_t created = 0;           // unix seconds: the server's start, /v1/models' `created`
 };
 
 }  // namespace strata::serve

@@ -94,6 +94,19 @@ Reply health_reply(const EngineView& view, const ApiSettings& settings, std::int
     return reply;
 }
 
+Reply life_reply(const EngineView& view) {
+    Reply reply;
+    const bool settled = view.state == EngineState::ready || view.state == EngineState::unloaded ||
+                         view.state == EngineState::failed || view.state == EngineState::stopped;
+    if (!settled) reply.status = 202;
+    JsonWriter json;
+    json.begin_object().field("status", "ok");
+    json.field("loaded", view.state == EngineState::ready).field("state", stage_word(view.state));
+    json.field("epoch", view.epoch).end_object();
+    reply.body = json.take();
+    return reply;
+}
+
 std::string props_json(const EngineView& view, const ApiSettings& settings, const TextModel& text,
                        std::int64_t n_ctx) {
     JsonWriter json;

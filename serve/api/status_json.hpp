@@ -19,6 +19,9 @@ namespace strata::serve {
 // the engine failed.
 Reply health_reply(const EngineView& view, const ApiSettings& settings, std::int64_t n_ctx);
 
+// What a load or an unload came to: 200 when nothing is under way any more, else 202.
+Reply life_reply(const EngineView& view);
+
 std::string props_json(const EngineView& view, const ApiSettings& settings, const TextModel& text,
                        std::int64_t n_ctx);
 

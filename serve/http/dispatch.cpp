@@ -25,6 +25,10 @@ Reply page_reply(PageFiles* pages, const HttpRequest& request) {
     return reply;
 }
 
+bool wants_to_wait(const HttpRequest& request) {
+    return query_value(request.target.query, "wait") != "0";
+}
+
 ApiError not_supported_error(const std::string& path) {
     ApiError error;
     error.kind = ErrorKind::not_supported;
@@ -48,6 +52,10 @@ std::shared_ptr<Exchange> dispatch(Service& service, PageFiles* pages, HttpReque
             return service.text_call(detokenize, std::move(request.body), std::move(sink));
         case Route::apply_template:
             return service.text_call(apply_template, std::move(request.body), std::move(sink));
+        case Route::load:
+            return service.load(wants_to_wait(request), std::move(sink));
+        case Route::unload:
+            return service.unload(wants_to_wait(request), std::move(sink));
         case Route::page:
             sink->reply(page_reply(pages, request));
             break;

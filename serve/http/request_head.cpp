@@ -49,7 +49,11 @@ bool is_json(std::string_view content_type) {
 std::optional<ApiError> body_refusal(const RequestHead& head, const HttpSettings& settings,
                                      Route route) {
     const bool api_post = head.method == Method::post && route != Route::not_supported;
-    if (api_post && !is_json(head.content_type)) {
+    // These need no body; a form that another page sends declares a type all the same.
+    const bool empty = (route == Route::load || route == Route::unload) &&
+                       head.content_type.empty() && head.content_length.value_or(0) == 0 &&
+                       head.transfer_encoding.empty();
+    if (api_post && !empty && !is_json(head.content_type)) {
         ApiError error;
         error.kind = ErrorKind::unsupported_media;
         error.code = "unsupported_media_type";

@@ -59,6 +59,8 @@ int status_of(ErrorKind kind) {
             return 408;
         case ErrorKind::request_too_large:
             return 413;
+        case ErrorKind::conflict:
+            return 409;
         case ErrorKind::uri_too_long:
             return 414;
         case ErrorKind::unsupported_media:
@@ -83,6 +85,8 @@ std::string_view reason_of(int status) {
     switch (status) {
         case 200:
             return "OK";
+        case 202:
+            return "Accepted";
         case 204:
             return "No Content";
         case 304:
@@ -99,6 +103,8 @@ std::string_view reason_of(int status) {
             return "Method Not Allowed";
         case 408:
             return "Request Timeout";
+        case 409:
+            return "Conflict";
         case 413:
             return "Content Too Large";
         case 414:

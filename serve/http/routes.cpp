@@ -25,6 +25,8 @@ constexpr std::array kRows = std::to_array<Row>({
     {"/tokenize", Verbs::post, Route::tokenize},
     {"/detokenize", Verbs::post, Route::detokenize},
     {"/apply-template", Verbs::post, Route::apply_template},
+    {"/load", Verbs::post, Route::load},
+    {"/unload", Verbs::post, Route::unload},
     {"/v1/models", Verbs::get, Route::models},
     {"/models", Verbs::get, Route::models},
     {"/v1/models/", Verbs::get, Route::model},

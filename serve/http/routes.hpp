@@ -16,6 +16,8 @@ enum class Route : std::uint8_t {
     tokenize,
     detokenize,
     apply_template,
+    load,
+    unload,
     models,
     model,  // /v1/models/{id}
     health,
