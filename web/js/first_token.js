@@ -1,41 +1,79 @@
 // Why was a request slow: tokens read against the time to the first token, as a value. Pure.
-import { counted, duration, known, number } from "./format.js";
+import { clock, counted, duration, known, number } from "./format.js";
 
 /** @typedef {import("./types").RequestRow} RequestRow */
+/** @typedef {{x: number, y: number, kind: string, id: string, words: string}} Point */
+
+export const GROUPS = /** @type {const} */ ({
+  cold: "read from the first token",
+  root: "only the system prompt reused",
+  warm: "continued the live conversation",
+  restored: "brought back from memory",
+});
+export const FIRST_HEADS = ["Ended", "Source", "Tokens read", "First token", "Waited", "Brought back in"];
+
+/** @param {RequestRow} row what the server calls it; an older server has only the source */
+function groupOf(row) {
+  if (row.group && row.group in GROUPS) return row.group;
+  return row.source === "cold" || !row.reused ? "cold" : "warm";
+}
 
 /** @param {RequestRow} row */
-function kindOf(row) {
-  if (row.source === "cold" || !row.reused) return "cold";
-  return row.source === "root" || row.source === "interval" || row.source === "pin" ? "part" : "live";
+function plotted(row) {
+  return known(row.ttft_ms) && row.ttft_ms > 0 && known(row.prompt_read) && row.prompt_read > 0;
 }
 
 /** The powers of ten around values > 0. @param {number[]} values @returns {[number, number]} */
 function decades(values) {
-  const least = Math.min(...values);
-  const most = Math.max(...values);
-  const low = 10 ** Math.floor(Math.log10(least));
-  const high = 10 ** Math.ceil(Math.log10(most));
+  const low = 10 ** Math.floor(Math.log10(Math.min(...values)));
+  const high = 10 ** Math.ceil(Math.log10(Math.max(...values)));
   return [low, high > low ? high : low * 10];
+}
+
+/** @param {[number, number]} ends @returns {number[]} the powers of ten from end to end */
+function ticks([low, high]) {
+  const out = [];
+  for (let value = low; value <= high * 1.001; value *= 10) out.push(value);
+  return out;
+}
+
+/** @param {number} value */
+function shortNumber(value) {
+  return value >= 1000 ? `${number(value / 1000)}K` : number(value);
+}
+
+/** @param {number} ms a power of ten */
+function shortTime(ms) {
+  return ms >= 1000 ? `${number(ms / 1000)} s` : ms >= 1 ? `${number(ms)} ms` : `${ms} ms`;
 }
 
 /**
  * @param {RequestRow[]} rows
- * @returns {{points: {x: number, y: number, kind: string}[], range: {x: [number, number], y: [number, number]},
- *   summary: string, top: string, least: string, most: string}} top, least and most: the ends of the axes in words
+ * @returns {{points: Point[], x: {value: number, text: string}[], y: {value: number, text: string}[], summary: string}}
+ *   x and y: the ticks of the axes, the first and the last are their ends
  */
 export function firstTokenModel(rows) {
-  const points = rows
-    .filter((row) => known(row.ttft_ms) && row.ttft_ms > 0 && known(row.prompt_read) && row.prompt_read > 0)
-    .map((row) => ({ x: row.prompt_read ?? 1, y: row.ttft_ms ?? 1, kind: kindOf(row) }));
-  if (points.length === 0) {
-    return { points, range: { x: [1, 10], y: [1, 10] }, summary: "No request yet.", top: "", least: "", most: "" };
-  }
-  const x = decades(points.map((point) => point.x));
-  const y = decades(points.map((point) => point.y));
-  const summary = `${counted(points.length, "request")}. To the right: prompt tokens read, ${number(x[0])} to ${number(x[1])}. ` +
-    `Upwards: time to the first token, ${duration(y[0])} to ${duration(y[1])}. Both axes are logarithmic.`;
-  return {
-    points, range: { x, y }, summary, top: `↑ ${duration(y[1])} to the first token`, least: `${number(x[0])} tokens read`,
-    most: `${number(x[1])} tokens read →`,
-  };
+  const shown = rows.filter(plotted);
+  if (shown.length === 0) return { points: [], x: [], y: [], summary: "No request yet." };
+  const points = shown.map((row) => ({
+    x: row.prompt_read ?? 1, y: row.ttft_ms ?? 1, kind: groupOf(row), id: row.id,
+    words: `${clock(row.time)}, ${GROUPS[/** @type {keyof typeof GROUPS} */ (groupOf(row))]}: ${counted(row.prompt_read, "token")} read, first token after ${duration(row.ttft_ms)}`,
+  }));
+  const x = ticks(decades(points.map((point) => point.x))).map((value) => ({ value, text: shortNumber(value) }));
+  const y = ticks(decades(points.map((point) => point.y))).map((value) => ({ value, text: shortTime(value) }));
+  const counts = Object.entries(GROUPS)
+    .map(([kind, words]) => /** @type {[number, string]} */ ([points.filter((point) => point.kind === kind).length, words]))
+    .filter(([count]) => count > 0).map(([count, words]) => `${count} ${words}`);
+  return { points, x, y, summary: `${counted(points.length, "request")}: ${counts.join(", ")}. Both axes are logarithmic.` };
+}
+
+/** The points as a table, newest first. @param {RequestRow[]} rows @returns {{id: string, cells: string[]}[]} */
+export function firstTokenTable(rows) {
+  return rows.filter(plotted).map((row) => ({
+    id: row.id,
+    cells: [
+      clock(row.time), GROUPS[/** @type {keyof typeof GROUPS} */ (groupOf(row))], number(row.prompt_read), duration(row.ttft_ms),
+      duration(row.queue_ms), duration(row.restore_ms),
+    ],
+  }));
 }

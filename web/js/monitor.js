@@ -1,16 +1,22 @@
 // The monitor and the header's state: polls /metrics, never while the tab is hidden, and hands the view models to the
 // page. Others listen with onMetrics.
 import { getJson } from "./api.js";
-import { scatter, sparkline, stackedBar } from "./charts.js";
-import { byId, draw, element, setText, showPairs } from "./dom.js";
-import { UNKNOWN, clock, byteSize } from "./format.js";
-import { firstTokenModel } from "./first_token.js";
-import { showRequests, startRequests } from "./requests_view.js";
+import { openClicked, showCache, startCache } from "./cache_view.js";
+import { sparkline } from "./charts.js";
+import { byId, draw, element, setText, showPairs, svg } from "./dom.js";
+import { showEngineButtons, startEngineButtons } from "./engine_buttons.js";
+import { FIRST_HEADS, GROUPS, firstTokenModel, firstTokenTable } from "./first_token.js";
+import { clock } from "./format.js";
+import { noteParked, showMemory, startMemory } from "./memory_view.js";
+import { onParked, showParked } from "./parked_view.js";
+import { legendMark, scatter } from "./plots.js";
+import { openRequest, showRequests, startRequests } from "./requests_view.js";
 import { favicon, pill, progressOf, queueWords, sentence, spokenState } from "./state_words.js";
 import {
-  contextModel, cpuModel, errorsModel, gpuModel, gpusOf, ramModel, reuseModel, speedModel, speedSummary, speedTable,
-  totalsModel, withBreaks,
+  contextModel, cpuModel, errorsModel, gpuModel, gpusOf, reuseModel, speedModel, speedSummary, speedTable, totalsModel,
+  withBreaks,
 } from "./view_models.js";
+import { showTable, startToggle } from "./view_tools.js";
 
 /** @typedef {import("./types").Metrics} Metrics */
 /** @typedef {import("./types").Gpu} Gpu */
@@ -19,12 +25,14 @@ const BUSY_POLL_MS = 1000;
 const IDLE_POLL_MS = 2000;
 const GLYPHS = { ring: "○", half: "◐", full: "●", bars: "▮", cross: "✕" };
 const SPOKEN_MS = 5000; // a screen reader hears at most one state in this time
+const ROWS_MIN = 50; // what the server gives without being asked for a number
 
 const seen = {
   epoch: -1,
   breaks: /** @type {number[]} */ ([]), // seconds of the server's clock at which another engine began
   spokenAt: 0,
   spoken: "",
+  metrics: /** @type {Metrics|null} */ (null),
 };
 /** @type {((metrics: Metrics|null) => void)[]} */
 const listeners = [];
@@ -98,17 +106,6 @@ function showSpeeds(metrics) {
   byId("speeds").tBodies[0].replaceChildren(...rows);
 }
 
-/** @param {Metrics} metrics */
-function showRam(metrics) {
-  const model = ramModel(metrics.hardware, metrics.engine?.weights_mib);
-  setText("ram-words", model.words);
-  setText("ram-detail", model.detail);
-  const words = model.parts.map(({ name, value }) => `${name} ${byteSize(value)}`);
-  draw("ram-chart", stackedBar(model.parts, model.whole, words.join(", ") || UNKNOWN));
-  byId("ram-legend").replaceChildren(
-    ...words.map((text, i) => element("li", { class: `legend part${i}` }, text)));
-}
-
 /** @param {Gpu} gpu */
 function gpuTile(gpu) {
   const model = gpuModel(gpu);
@@ -134,25 +131,41 @@ function showErrors(metrics) {
 }
 
 /** @param {Metrics} metrics */
+function showFirst(metrics) {
+  const model = firstTokenModel(metrics.requests);
+  draw("first-chart", scatter(model));
+  setText("first-summary", model.summary);
+  for (const id of ["first-y", "first-x"]) byId(id).hidden = model.points.length === 0;
+  const rows = firstTokenTable(metrics.requests);
+  showTable("first-table", FIRST_HEADS, rows.map((row) => row.cells), (i) => () => openRequest(rows[i].id));
+}
+
+function startFirst() {
+  startToggle("first", () => { if (seen.metrics) showFirst(seen.metrics); });
+  byId("first-chart").addEventListener("click", openClicked);
+  byId("first-legend").replaceChildren(...Object.entries(GROUPS).map(([kind, words]) =>
+    element("li", {}, svg(legendMark(kind, "dot")), words)));
+}
+
+/** @param {Metrics} metrics */
 function show(metrics) {
+  seen.metrics = metrics;
   if (seen.epoch >= 0 && metrics.engine.epoch !== seen.epoch && metrics.speed) seen.breaks.push(metrics.speed.last_second);
   seen.epoch = metrics.engine.epoch;
   showNow(metrics);
   showSpeeds(metrics);
   showMeter("context", contextModel(metrics));
-  showMeter("reuse", reuseModel(metrics.requests));
+  showMeter("reuse", reuseModel(metrics));
   showMeter("cpu", cpuModel(metrics.hardware));
-  showRam(metrics);
+  showCache(metrics);
+  showMemory(metrics);
+  showParked(metrics);
+  showEngineButtons(metrics);
   const gpus = gpusOf(metrics.hardware);
   byId("gpus").hidden = gpus.length === 0;
   byId("gpus").replaceChildren(...gpus.map(gpuTile));
   showRequests(metrics.requests);
-  const first = firstTokenModel(metrics.requests);
-  draw("first-chart", scatter(first.points, first.range, first.summary));
-  setText("first-summary", first.summary);
-  setText("first-top", first.top);
-  setText("first-least", first.least);
-  setText("first-most", first.most);
+  showFirst(metrics);
   showErrors(metrics);
   showPairs("totals", totalsModel(metrics));
 }
@@ -163,6 +176,12 @@ function showLost() {
   setText("now-queue", "");
 }
 
+/** The window of the cache may be longer than what the server gives without being asked. */
+function address() {
+  const window = seen.metrics?.conversation_cache?.window ?? 0;
+  return window > ROWS_MIN ? `/metrics?rows=${window}` : "/metrics";
+}
+
 async function poll() {
   let wait = BUSY_POLL_MS;
   polling = true;
@@ -170,7 +189,7 @@ async function poll() {
     /** @type {Metrics|null} */
     let metrics = null;
     try {
-      metrics = await getJson("/metrics");
+      metrics = await getJson(address());
     } catch {
       showLost();
     }
@@ -198,6 +217,11 @@ export function lookNow() {
 
 export function startMonitor() {
   startRequests();
+  startCache();
+  startMemory();
+  startFirst();
+  startEngineButtons(lookNow);
+  onParked(noteParked);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) lookNow();
   });

@@ -1,4 +1,5 @@
 // The table of recent requests as values: columns, order, filter, detail and the steps of one request; CSV. Pure.
+import { missWords } from "./cache_models.js";
 import { UNKNOWN, clock, duration, known, number, tokensPerSecond } from "./format.js";
 
 /** @typedef {import("./types").RequestRow} RequestRow */
@@ -121,8 +122,33 @@ const SOURCES = {
   pin: "a pinned position",
   tail: "all of this conversation",
   live: "this conversation",
-  restored: "a parked conversation",
+  lane: "an idle lane with this conversation",
+  parked: "this conversation, parked in memory",
+  parked_checkpoint: "a checkpoint of this conversation, parked in memory",
+  borrowed: "a part of another conversation, which stays parked",
+  device: "this conversation, parked on the device",
+  disk: "this conversation, kept on disk",
 };
+
+/** @param {RequestRow} row */
+function switchWords(row) {
+  if (!row.switched) return "no";
+  return row.restored ? "yes, a hit: brought back from memory" : "yes, a miss";
+}
+
+/** What the engine said of the conversation cache; nothing when it said nothing. @param {RequestRow} row @returns {[string, string][]} */
+function cachePairs(row) {
+  /** @type {[string, string][]} */
+  const pairs = [];
+  if (known(row.conv)) pairs.push(["Conversation", number(row.conv)]);
+  if (typeof row.switched === "boolean") pairs.push(["Changed conversation", switchWords(row)]);
+  const why = missWords(row.miss);
+  if (why) pairs.push(["Not reused because", why]);
+  if (known(row.common)) pairs.push(["First differing position", `token ${number(row.common)}`]);
+  if (row.park_skip) pairs.push(["The other was not parked", row.park_skip]);
+  if (known(row.passes) && row.passes > 1) pairs.push(["Passes", `${number(row.passes)}: its thinking reached the budget`]);
+  return pairs;
+}
 
 /** @param {RequestRow} row @returns {[string, string][]} */
 export function detailOf(row) {
@@ -134,10 +160,8 @@ export function detailOf(row) {
     ["Prompt tokens read", number(row.prompt_read)],
     ["Reading speed", tokensPerSecond(row.prompt_read, row.prompt_ms)],
     ["Time in all", duration(row.duration_s * 1000)],
+    ...cachePairs(row),
   ];
-  if (known(row.conv)) pairs.push(["Conversation", number(row.conv)]);
-  if (row.switched) pairs.push(["Changed conversation", row.restored ? "yes, brought back from RAM" : "yes"]);
-  if (row.miss && row.miss !== "none") pairs.push(["Not reused because", row.miss]);
   if (row.failure) pairs.push(["What happened", row.failure]);
   return pairs;
 }
@@ -151,7 +175,7 @@ function csvCell(value) {
 
 const CSV_KEYS = /** @type {(keyof RequestRow)[]} */ ([
   "time", "id", "finish", "prompt_tokens", "prompt_read", "reused", "output_tokens", "queue_ms", "ttft_ms", "prompt_ms",
-  "decode_ms", "park_ms", "restore_ms", "duration_s", "source", "miss", "failure",
+  "decode_ms", "park_ms", "restore_ms", "duration_s", "source", "miss", "failure", "common", "switched", "restored", "conv",
 ]);
 
 /** @param {RequestRow[]} rows */

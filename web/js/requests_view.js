@@ -81,6 +81,17 @@ function focusRow(id) {
   button?.focus({ preventScroll: true });
 }
 
+/** Shows the detail of a request, wherever its row is. @param {string} id */
+export function openRequest(id) {
+  if (!view.rows.some((row) => row.id === id)) return;
+  view.open.add(id);
+  view.words = "";
+  byId("filter").value = "";
+  render();
+  focusRow(id);
+  document.getElementById(`detail-${id}`)?.scrollIntoView({ block: "center" });
+}
+
 function render() {
   const rows = sorted(filtered(view.rows, view.words), view.key, view.ascending);
   const text = JSON.stringify([rows, view.key, view.ascending, [...view.open]]);

@@ -40,13 +40,24 @@ function writingWords(live) {
 
 /** @param {Live} live */
 function loadingWords(live) {
-  const words = { "loading the model": "Loading the model", "starting the engine": "Starting the engine" };
+  const words = {
+    "loading the model": "Loading the model", "starting the engine": "Starting the engine",
+    "preparing the load": "Preparing the load",
+  };
   const phase = words[/** @type {keyof typeof words} */ (live.phase)] ?? "Restarting the engine";
   const share = progressOf(live);
   const far = share === null ? "" : ` (${percent(share)})`;
   const left = known(live.eta_s) ? `, about ${span(live.eta_s)} left` : "";
   const why = live.failure ? `. It ended: ${live.failure}` : "";
   return `${phase}${far}${left}${why}`;
+}
+
+/** @param {Live} live */
+function unloadedWords(live) {
+  if (live.phase === "unloading the model") return "Unloading the model";
+  const why = live.failure ? `. The last load was refused: ${live.failure}` : "";
+  const next = live.phase === "stopped" ? "" : ": the next request loads it";
+  return `No model is loaded${next}${why}`;
 }
 
 /** One sentence. @param {Live} live */
@@ -63,7 +74,7 @@ export function sentence(live) {
     case "failed":
       return `The engine does not start: ${live.failure || "no reason is known"}`;
     case "unloaded":
-      return "Stopped: no model is loaded";
+      return unloadedWords(live);
     default:
       return live.phase || UNKNOWN;
   }
@@ -77,7 +88,7 @@ export function pill(live) {
   const left = known(live.eta_s) && (live.state === "reading" || live.state === "loading") ? `, ${span(live.eta_s)} left` : "";
   const words = {
     idle: "ready", reading: `reading${far}${left}`, generating: `answering, ${counted(live.generated, "token")}`,
-    loading: `${live.failure ? "restarting" : "loading"}${far}${left}`, unloaded: "stopped", failed: "failed",
+    loading: `${live.failure ? "restarting" : "loading"}${far}${left}`, unloaded: "not loaded", failed: "failed",
   };
   const state = /** @type {keyof typeof words} */ (live.state);
   return { text: words[state] ?? UNKNOWN, mark: MARKS[state] ?? "ring", bad: live.state === "failed" };
@@ -87,7 +98,7 @@ export function pill(live) {
 export function spokenState(live) {
   if (!live) return "No connection to the server";
   const words = {
-    idle: "Ready", reading: "Reading a prompt", generating: "Answering", loading: "Loading", unloaded: "Stopped",
+    idle: "Ready", reading: "Reading a prompt", generating: "Answering", loading: "Loading", unloaded: "No model is loaded",
     failed: "The engine does not start",
   };
   return words[/** @type {keyof typeof words} */ (live.state)] ?? UNKNOWN;
@@ -95,7 +106,9 @@ export function spokenState(live) {
 
 /** @param {Live} live */
 export function queueWords(live) {
-  return live.queued > 0 ? `${counted(live.queued, "request")} waiting` : "Nobody is waiting";
+  const waiting = live.queued > 0 ? `${counted(live.queued, "request")} waiting` : "Nobody is waiting";
+  const leaves = known(live.unload_in_s) ? `. The model is unloaded in ${span(live.unload_in_s)} unless a request comes` : "";
+  return waiting + leaves;
 }
 
 /**

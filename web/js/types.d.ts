@@ -16,6 +16,7 @@ export interface Live {
   eta_s: Maybe<number>;
   failure: string;
   tok_s?: Maybe<number>;
+  unload_in_s?: Maybe<number>; // absent: the server cannot load and unload
 }
 
 export interface EngineFacts {
@@ -61,6 +62,117 @@ export interface RequestRow {
   switched?: Maybe<boolean>;
   restored?: Maybe<boolean>;
   conv?: Maybe<number>;
+  epoch?: Maybe<number>;
+  ticket?: Maybe<number>;
+  began?: Maybe<number>;
+  admitted?: Maybe<number>;
+  passes?: Maybe<number>;
+  group?: Maybe<"cold" | "root" | "warm" | "restored" | string>;
+  parked_now?: Maybe<boolean>;
+  park_skip?: Maybe<string>;
+  parked?: Maybe<number>;
+  bytes?: Maybe<number>;
+  retained_bytes?: Maybe<number>;
+  evictions?: Maybe<number>;
+  first_words?: Maybe<string>;
+}
+
+export interface PressureFacts {
+  where: string;
+  released_dialogs: number;
+  released_mib: number;
+  retained_mib: number;
+  lane_checkpoints_mib: number;
+  available_before_mib: number;
+  available_after_mib: number;
+  floor_mib: number;
+  target_mib: number;
+  parked: number;
+  exhausted: boolean;
+}
+
+export interface CacheEvent {
+  kind: string;
+  time: number;
+  epoch: number;
+  ticket: Maybe<number>;
+  conv: Maybe<number>;
+  entry: Maybe<number>;
+  tokens: Maybe<number>;
+  bytes: Maybe<number>;
+  ms: Maybe<number>;
+  reason: Maybe<string>;
+  label: Maybe<string>;
+  pressure: Maybe<PressureFacts>;
+}
+
+// The present's keys are absent while no engine is loaded and null when the engine does not say.
+export interface ConversationCache {
+  enabled: boolean;
+  window: number;
+  rows: number;
+  prompt_tokens: number;
+  reused_tokens: number;
+  switches: number;
+  hits: number;
+  as_of?: Maybe<number>;
+  parked?: Maybe<number>;
+  slots?: Maybe<number>;
+  bytes?: Maybe<number>;
+  retained_bytes?: Maybe<number>;
+  budget_bytes?: Maybe<number>;
+  evictions?: Maybe<number>;
+  evicted_budget?: Maybe<number>;
+  evicted_slots?: Maybe<number>;
+  released?: Maybe<number>;
+  superseded?: Maybe<number>;
+  lost?: Maybe<number>;
+  checkpoints?: Maybe<number>;
+  available_bytes?: Maybe<number>;
+  floor_bytes?: Maybe<number>;
+  floor_hysteresis_bytes?: Maybe<number>;
+  events?: CacheEvent[];
+}
+
+export interface CacheEntry {
+  entry: number;
+  conv: Maybe<number>;
+  tokens: Maybe<number>;
+  bytes: Maybe<number>;
+  unique_bytes: Maybe<number>;
+  checkpoints: Maybe<number>;
+  last_used_s: Maybe<number>;
+  hits: Maybe<number>;
+  pinned: boolean;
+  where?: Maybe<string>;
+  label?: Maybe<string>;
+  first_words?: Maybe<string>;
+}
+
+export interface CacheList {
+  enabled: boolean;
+  entries: CacheEntry[];
+}
+
+export interface RamSplit {
+  weights_bytes: Maybe<number>;
+  active_kv_bytes: Maybe<number>;
+  checkpoints_bytes: Maybe<number>;
+  parked_bytes: Maybe<number>;
+  retained_bytes: Maybe<number>;
+  engine_other_bytes: Maybe<number>;
+  server_bytes: Maybe<number>;
+  other_bytes: Maybe<number>;
+  free_bytes: Maybe<number>;
+}
+
+export interface Ram {
+  total_bytes: number;
+  available_bytes: number;
+  engine_bytes: Maybe<number>;
+  server_bytes?: Maybe<number>;
+  split?: Maybe<RamSplit>;
+  lines?: Maybe<{ floor_bytes: Maybe<number>; floor_hysteresis_bytes: Maybe<number>; budget_bytes: Maybe<number> }>;
 }
 
 export interface Gpu {
@@ -74,7 +186,7 @@ export interface Gpu {
 
 export interface Hardware {
   cpu: Maybe<{ share: number; threads?: Maybe<number> }>;
-  ram: Maybe<{ total_bytes: number; available_bytes: number; engine_bytes: Maybe<number>; server_bytes?: Maybe<number> }>;
+  ram: Maybe<Ram>;
   gpu: Maybe<Gpu>;
   gpus?: Gpu[];
 }
@@ -99,6 +211,7 @@ export interface Metrics {
   live: Live;
   requests: RequestRow[];
   totals: Totals;
+  conversation_cache?: Maybe<ConversationCache>;
   hardware: Hardware;
   history: { read_tokens: number; written_tokens: number }[];
   speed?: SpeedHistory;

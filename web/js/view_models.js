@@ -7,9 +7,8 @@ import { UNKNOWN, counted, byteSize, known, number, percent, rate, span, tokensP
 /** @typedef {import("./types").Hardware} Hardware */
 /** @typedef {import("./types").Gpu} Gpu */
 
-export const WINDOW_ROWS = 20; // "the last 20 requests"
+const ERRORS_MAX = 20;
 const TABLE_STEP_S = 30; // of the speeds as a table
-const MIB = 2 ** 20;
 
 /** Speeds of the newest request that has each. @param {RequestRow[]} rows newest first */
 export function lastSpeeds(rows) {
@@ -100,14 +99,14 @@ export function contextModel(metrics) {
   return { words: `${number(used)} of ${number(size)} tokens`, share, detail };
 }
 
-/** Sum of reused tokens over sum of prompt tokens. @param {RequestRow[]} rows newest first */
-export function reuseModel(rows) {
-  const window = rows.filter((row) => known(row.reused) && known(row.prompt_tokens)).slice(0, WINDOW_ROWS);
-  const sum = (/** @type {(row: RequestRow) => number} */ pick) => window.reduce((total, row) => total + pick(row), 0);
-  const prompt = sum((row) => row.prompt_tokens ?? 0);
-  const reused = sum((row) => row.reused ?? 0);
-  if (prompt === 0) return { words: UNKNOWN, share: 0, detail: "no request yet" };
-  const detail = `${number(reused)} of ${number(prompt)} prompt tokens were not read again (last ${counted(window.length, "request")})`;
+/** Without the conversation cache: the server's own sums, of its window or else since it started. @param {Metrics} metrics */
+export function reuseModel(metrics) {
+  const cache = metrics.conversation_cache;
+  const windowed = known(cache?.prompt_tokens) && cache.prompt_tokens > 0;
+  const { prompt_tokens: prompt, reused_tokens: reused } = windowed ? cache : metrics.totals ?? {};
+  if (!known(prompt) || !known(reused) || prompt === 0) return { words: UNKNOWN, share: 0, detail: "no request yet" };
+  const when = windowed ? `last ${counted(cache.rows, "request")}` : "since the server started";
+  const detail = `${number(reused)} of ${number(prompt)} prompt tokens were not read again (${when})`;
   return { words: percent(reused / prompt), share: reused / prompt, detail };
 }
 
@@ -116,26 +115,6 @@ export function cpuModel(hardware) {
   const cpu = hardware?.cpu;
   if (!cpu) return { words: UNKNOWN, share: 0, detail: "no reading" };
   return { words: percent(cpu.share), share: cpu.share, detail: known(cpu.threads) ? `of ${counted(cpu.threads, "thread")}` : "" };
-}
-
-/**
- * Where the memory is: the engine, everybody else, available.
- * @param {Hardware|undefined} hardware @param {number|null|undefined} weightsMib
- */
-export function ramModel(hardware, weightsMib) {
-  const ram = hardware?.ram;
-  if (!ram) return { words: UNKNOWN, detail: "no reading", whole: 0, parts: [] };
-  const used = ram.total_bytes - ram.available_bytes;
-  // A mapped model file is resident but can be given back: the engine may have more than what is used.
-  const engine = Math.min(ram.engine_bytes ?? 0, used);
-  const parts = [
-    { name: "engine", value: engine },
-    { name: "others", value: used - engine },
-    { name: "available", value: ram.available_bytes },
-  ];
-  const weights = known(weightsMib) ? `, of it weights ${byteSize(weightsMib * MIB)}` : "";
-  const detail = `engine ${byteSize(ram.engine_bytes)}${weights}`;
-  return { words: `${byteSize(ram.available_bytes)} free of ${byteSize(ram.total_bytes)}`, detail, whole: ram.total_bytes, parts };
 }
 
 /** @param {Hardware|undefined} hardware @returns {Gpu[]} */
@@ -176,5 +155,5 @@ export function errorsModel(metrics) {
     .filter((row) => row.finish === "error")
     .map((row) => ({ time: /** @type {number|null} */ (row.time), id: row.id, text: row.failure || "the engine gave no reason" }));
   if (metrics.engine?.failure) out.unshift({ time: null, id: "engine", text: metrics.engine.failure });
-  return out.slice(0, WINDOW_ROWS);
+  return out.slice(0, ERRORS_MAX);
 }

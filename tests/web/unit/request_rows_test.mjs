@@ -51,8 +51,14 @@ test("the detail says from where a request continued and why not", () => {
   assert.equal(pairs["Reading speed"], "333 tok/s");
   assert.ok(!("Not reused because" in pairs));
   const missed = Object.fromEntries(detailOf({ ...DONE, switched: true, miss: "new", source: "cold" }));
-  assert.equal(missed["Not reused because"], "new");
-  assert.equal(missed["Changed conversation"], "yes");
+  assert.equal(missed["Not reused because"], "a new conversation: nothing held shares more than the system prompt");
+  assert.equal(missed["Changed conversation"], "yes, a miss");
+  const back = Object.fromEntries(detailOf({ ...DONE, switched: true, restored: true, source: "parked", common: 1250, passes: 2 }));
+  assert.equal(back["Continued from"], "this conversation, parked in memory");
+  assert.equal(back["Changed conversation"], "yes, a hit: brought back from memory");
+  assert.equal(back["First differing position"], "token 1,250");
+  assert.match(back.Passes, /^2: /);
+  assert.ok(!("First differing position" in pairs));
   assert.equal(Object.fromEntries(detailOf(FAILED))["What happened"], "the engine ended");
 });
 

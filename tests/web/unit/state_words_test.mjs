@@ -17,7 +17,7 @@ test("each state has its words and only failed and no connection are bad", () =>
   assert.deepEqual(pill(READING), { text: "reading 25 %, 12 s left", mark: "half", bad: false });
   assert.deepEqual(pill(WRITING), { text: "answering, 214 tokens", mark: "full", bad: false });
   assert.deepEqual(pill({ ...LIVE, state: "failed" }), { text: "failed", mark: "cross", bad: true });
-  assert.deepEqual(pill({ ...LIVE, state: "unloaded" }), { text: "stopped", mark: "ring", bad: false });
+  assert.deepEqual(pill({ ...LIVE, state: "unloaded" }), { text: "not loaded", mark: "ring", bad: false });
   assert.deepEqual(pill({ ...LIVE, state: "a later state" }), { text: UNKNOWN, mark: "ring", bad: false });
   assert.deepEqual(pill(null), { text: "no connection", mark: "cross", bad: true });
 });

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { aboutFacts } from "../../../web/js/about_facts.js";
-import { firstTokenModel } from "../../../web/js/first_token.js";
+import { firstTokenModel, firstTokenTable } from "../../../web/js/first_token.js";
 import {
   UNKNOWN, clock, counted, duration, byteSize, magnitude, number, percent, rate, span, tokensPerSecond,
 } from "../../../web/js/format.js";
 import {
-  contextModel, cpuModel, errorsModel, gpuModel, gpusOf, lastSpeeds, ramModel, reuseModel, speedModel, speedSummary,
+  contextModel, cpuModel, errorsModel, gpuModel, gpusOf, lastSpeeds, reuseModel, speedModel, speedSummary,
   speedTable, totalsModel, withBreaks,
 } from "../../../web/js/view_models.js";
 
@@ -83,30 +83,20 @@ test("the context is unknown until the engine says its size", () => {
   assert.equal(contextModel(metrics).words, "30,068 of 32,768 tokens");
 });
 
-test("reuse is the sum of reused over the sum of prompt tokens of the window", () => {
-  const rows = [{ reused: 90, prompt_tokens: 100 }, { finish: "error" }, { reused: 0, prompt_tokens: 300 }];
-  const model = reuseModel(rows);
-  assert.equal(model.words, "23 %");
-  assert.equal(model.detail, "90 of 400 prompt tokens were not read again (last 2 requests)");
-  assert.equal(reuseModel([]).words, UNKNOWN);
-  const many = Array.from({ length: 30 }, (_, i) => ({ reused: i < 20 ? 1 : 0, prompt_tokens: 1 }));
-  assert.equal(reuseModel(many).share, 1);
+test("without the cache the share of reuse is the server's sums divided", () => {
+  const metrics = { totals: { prompt_tokens: 400, reused_tokens: 90 }, conversation_cache: { enabled: false } };
+  assert.deepEqual(reuseModel(metrics), {
+    words: "23 %", share: 90 / 400, detail: "90 of 400 prompt tokens were not read again (since the server started)",
+  });
+  metrics.conversation_cache = { enabled: false, rows: 2, prompt_tokens: 100, reused_tokens: 50 };
+  assert.equal(reuseModel(metrics).detail, "50 of 100 prompt tokens were not read again (last 2 requests)");
+  assert.equal(reuseModel({}).words, UNKNOWN);
+  assert.equal(reuseModel({ totals: { prompt_tokens: 0, reused_tokens: 0 } }).words, UNKNOWN);
 });
 
 test("a machine without readings shows dashes", () => {
   assert.equal(cpuModel({ cpu: null, ram: null, gpu: null }).words, UNKNOWN);
-  assert.equal(ramModel({ cpu: null, ram: null, gpu: null }, null).words, UNKNOWN);
   assert.deepEqual(gpusOf({ cpu: null, ram: null, gpu: null }), []);
-});
-
-test("memory is split into engine and others and available and the parts make the whole", () => {
-  const ram = { total_bytes: 24 * GIB, available_bytes: 10 * GIB, engine_bytes: 6 * GIB };
-  const model = ramModel({ cpu: { share: 0.5 }, ram, gpu: null }, 4096);
-  assert.equal(model.words, "10.0 GiB free of 24.0 GiB");
-  assert.equal(model.detail, "engine 6.0 GiB, of it weights 4.0 GiB");
-  assert.deepEqual(model.parts.map((part) => part.value / GIB), [6, 8, 10]);
-  const mapped = ramModel({ cpu: null, ram: { ...ram, engine_bytes: 20 * GIB }, gpu: null }, null);
-  assert.deepEqual(mapped.parts.map((part) => part.value / GIB), [14, 0, 10]);
 });
 
 test("a GPU shows what it says and dashes for the rest", () => {
@@ -147,14 +137,19 @@ test("the facts of a server that says nothing are dashes", () => {
   assert.equal(known.Context, "2,048 tokens (trained for 4,096)");
 });
 
-test("the time to the first token is placed between powers of ten", () => {
+test("the time to the first token is placed between powers of ten by its source", () => {
   const rows = [
-    { ttft_ms: 120, prompt_read: 900, reused: 0, source: "cold" }, { ttft_ms: 30, prompt_read: 12, reused: 800, source: "turn" },
-    { ttft_ms: 50, prompt_read: 40, reused: 100, source: "root" }, { ttft_ms: null, prompt_read: 5 },
+    { id: "a", ttft_ms: 120, prompt_read: 900, reused: 0, source: "cold", group: "cold" },
+    { id: "b", ttft_ms: 30, prompt_read: 12, reused: 800, source: "parked", group: "restored" },
+    { id: "c", ttft_ms: 50, prompt_read: 40, reused: 100, source: "root", group: "root" }, { id: "d", ttft_ms: null, prompt_read: 5 },
+    { id: "e", ttft_ms: 50, prompt_read: 40, reused: 100 },
   ];
   const model = firstTokenModel(rows);
-  assert.deepEqual(model.points.map((point) => point.kind), ["cold", "live", "part"]);
-  assert.deepEqual(model.range, { x: [10, 1000], y: [10, 1000] });
-  assert.match(model.summary, /^3 requests\. .* 10 to 1,000\. .* 10 ms to 1\.0 s\./);
+  assert.deepEqual(model.points.map((point) => point.kind), ["cold", "restored", "root", "warm"]);
+  assert.deepEqual(model.x.map((tick) => tick.text), ["10", "100", "1K"]);
+  assert.deepEqual(model.y.map((tick) => tick.text), ["10 ms", "100 ms", "1 s"]);
+  assert.equal(model.summary, "4 requests: 1 read from the first token, 1 only the system prompt reused, " +
+    "1 continued the live conversation, 1 brought back from memory. Both axes are logarithmic.");
+  assert.deepEqual(firstTokenTable(rows).map((row) => row.id), ["a", "b", "c", "e"]);
   assert.equal(firstTokenModel([]).summary, "No request yet.");
 });
