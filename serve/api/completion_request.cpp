@@ -30,7 +30,7 @@ std::vector<std::int64_t> read_ids(const json::array& list, const std::string& p
             continue;
         }
         const std::string item = path + "[" + std::to_string(i) + "]";
-        fault.set(item, item + " is " + shown(list[i]) + "; allowed: a token id", "invalid_type");
+        fault.set_value(item, list[i], "a token id");
     }
     return ids;
 }
@@ -45,9 +45,7 @@ void read_form(const json::value& value, const std::string& path, FieldReader& r
         prompt.ids = read_ids(value.get_array(), path, reader.fault());
         return;
     }
-    reader.fault().set(path,
-                       path + " is " + shown(value) + "; allowed: " + std::string(kPromptAllowed),
-                       "invalid_type");
+    reader.fault().set_value(path, value, kPromptAllowed);
 }
 
 RawPrompt read_prompt(FieldReader& reader) {
@@ -106,7 +104,7 @@ void check_unsupported(FieldReader& reader) {
 ApiResult<ChatRequest> parse_openai_completion(std::string_view body) {
     const ApiResult<JsonBody> parsed = JsonBody::parse(body);
     if (!parsed) return parsed.failure();
-    FirstFault fault;
+    FirstFault fault(body);
     FieldReader reader(parsed->object(), "", fault);
     ChatRequest request;
     request.model = reader.text("model").value_or("");

@@ -94,6 +94,15 @@ std::optional<std::int64_t> whole(const json::value& value) {
     return static_cast<std::int64_t>(number);
 }
 
+// A double has lost its spelling: "1.0" would be shown as the whole number that was wanted.
+std::string shown_as_written(const json::value& value, std::string_view body,
+                             std::string_view path) {
+    if (!value.is_double()) return shown(value);
+    const std::string written = number_at(body, path);
+    if (written.empty()) return shown(value);
+    return written.size() <= kShownBytesMax ? written : written.substr(0, kShownBytesMax) + "...";
+}
+
 std::string body_fault_text(const JsonFault& fault) {
     switch (fault.kind) {
         case JsonFaultKind::not_utf8:
@@ -119,6 +128,14 @@ void FirstFault::set(std::string param, std::string message, std::string code, E
     error_->param = std::move(param);
     error_->message = std::move(message);
     error_->code = std::move(code);
+}
+
+void FirstFault::set_value(const std::string& path, const json::value& value,
+                           std::string_view allowed, std::string code) {
+    if (error_) return;
+    set(path,
+        path + " is " + shown_as_written(value, body_, path) + "; allowed: " + std::string(allowed),
+        std::move(code));
 }
 
 std::string shown(const json::value& value) {
@@ -158,10 +175,7 @@ const json::value* FieldReader::find(std::string_view name) const {
 
 void FieldReader::wrong_type(std::string_view name, std::string_view allowed) {
     const json::value* const found = find(name);
-    fault_.set(path_of(name),
-               path_of(name) + " is " + (found == nullptr ? "null" : shown(*found)) +
-                   "; allowed: " + std::string(allowed),
-               "invalid_type");
+    fault_.set_value(path_of(name), found == nullptr ? json::value() : *found, allowed);
 }
 
 void FieldReader::missing(std::string_view name, std::string_view allowed) {
@@ -179,9 +193,7 @@ std::optional<double> FieldReader::number(std::string_view name, NumberRange ran
     const double value = found->to_number<double>();
     const bool low = range.above_least ? value <= range.least : value < range.least;
     if (!std::isfinite(value) || low || value > range.most) {
-        fault_.set(path_of(name),
-                   path_of(name) + " is " + shown(*found) + "; allowed: " + range_words(range),
-                   "invalid_value");
+        fault_.set_value(path_of(name), *found, range_words(range), "invalid_value");
         return std::nullopt;
     }
     return value;
@@ -197,10 +209,7 @@ std::optional<std::int64_t> FieldReader::integer(std::string_view name, std::int
     }
     const std::optional<std::int64_t> value = whole(*found);
     if (!value || *value < least || *value > most) {
-        fault_.set(
-            path_of(name),
-            path_of(name) + " is " + shown(*found) + "; allowed: " + integer_words(least, most),
-            "invalid_value");
+        fault_.set_value(path_of(name), *found, integer_words(least, most), "invalid_value");
         return std::nullopt;
     }
     return value;
@@ -269,7 +278,10 @@ ApiResult<JsonBody> JsonBody::parse(std::string_view body) {
             json::make_shared_resource<BoundedMemory>(body.size() + kParseOverheadBytesMax),
             strict_options(kJsonDepthMax));
         if (!code && value.is_object()) return JsonBody(std::move(value));
-        if (!code) error.message = "the body is " + shown(value) + "; wanted: a JSON object";
+        if (!code) {
+            error.message =
+                "the body is " + shown_as_written(value, body, "") + "; wanted: a JSON object";
+        }
         if (code) error.message = "the body is no valid JSON: " + code.message();
     } catch (const std::bad_alloc&) {
         error.message = std::string(kTooManyValues);

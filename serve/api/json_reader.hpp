@@ -18,12 +18,20 @@ namespace strata::serve {
 // The first fault of a request.
 class FirstFault {
   public:
+    FirstFault() = default;
+    // `body` is what was parsed, and outlives this.
+    explicit FirstFault(std::string_view body) : body_(body) {}
+
     void set(std::string param, std::string message, std::string code,
              ErrorKind kind = ErrorKind::invalid_request);
+    // "path is value; allowed: ...", a number in the spelling of the body.
+    void set_value(const std::string& path, const boost::json::value& value,
+                   std::string_view allowed, std::string code = "invalid_type");
     bool any() const { return error_.has_value(); }
     const ApiError& error() const { return *error_; }
 
   private:
+    std::string_view body_;
     std::optional<ApiError> error_;
 };
 

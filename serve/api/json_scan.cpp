@@ -31,10 +31,15 @@ class KeyScan {
     static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
 
     explicit KeyScan(std::size_t text_bytes) : left_bytes_(text_bytes + kKeysBytesMax) {}
+    // Looks for the number at `wanted`, too; `wanted` outlives the scan.
+    KeyScan(std::size_t text_bytes, std::string_view wanted) : KeyScan(text_bytes) {
+        wanted_ = wanted;
+    }
 
     bool repeated() const { return repeated_; }
     bool full() const { return full_; }
     const std::string& key() const { return levels_.back().key; }
+    const std::string& number() const { return number_; }
     std::string path() const;
 
     bool on_document_begin(json::error_code&) { return true; }
@@ -50,10 +55,15 @@ class KeyScan {
     bool on_key(json::string_view part, std::size_t, json::error_code& error);
     bool on_string_part(json::string_view, std::size_t, json::error_code&) { return true; }
     bool on_string(json::string_view, std::size_t, json::error_code&) { return value(); }
-    bool on_number_part(json::string_view, json::error_code&) { return true; }
-    bool on_int64(std::int64_t, json::string_view, json::error_code&) { return value(); }
-    bool on_uint64(std::uint64_t, json::string_view, json::error_code&) { return value(); }
-    bool on_double(double, json::string_view, json::error_code&) { return value(); }
+    bool on_number_part(json::string_view part, json::error_code&) {
+        if (wanted_) pending_number_.append(part.data(), part.size());
+        return true;
+    }
+    bool on_int64(std::int64_t, json::string_view part, json::error_code&) { return number(part); }
+    bool on_uint64(std::uint64_t, json::string_view part, json::error_code&) {
+        return number(part);
+    }
+    bool on_double(double, json::string_view part, json::error_code&) { return number(part); }
     bool on_bool(bool, json::error_code&) { return value(); }
     bool on_null(json::error_code&) { return value(); }
     bool on_comment_part(json::string_view, json::error_code&) { return true; }
@@ -72,6 +82,15 @@ class KeyScan {
         if (!levels_.empty()) ++levels_.back().items;
         return true;
     }
+    bool number(json::string_view part) {
+        value();
+        if (!wanted_) return true;
+        pending_number_.append(part.data(), part.size());
+        if (number_.empty() && is_wanted()) number_ = pending_number_;
+        pending_number_.clear();
+        return true;
+    }
+    bool is_wanted() const;
     bool open(bool object) {
         value();
         levels_.emplace_back();
@@ -85,7 +104,10 @@ class KeyScan {
     }
 
     std::vector<Level> levels_;
-    std::string pending_;  // the first parts of a key
+    std::string pending_;         // the first parts of a key
+    std::string pending_number_;  // of a number
+    std::optional<std::string_view> wanted_;
+    std::string number_;  // at wanted_
     std::size_t left_bytes_;
     bool repeated_ = false;
     bool full_ = false;
@@ -105,6 +127,15 @@ bool KeyScan::on_key(json::string_view part, std::size_t, json::error_code& erro
     left_bytes_ -= bytes;
     level.keys_bytes += bytes;
     return true;
+}
+
+// Most items of a list part from what is wanted in their number, which is cheap to see.
+bool KeyScan::is_wanted() const {
+    if (!levels_.empty() && !levels_.back().object &&
+        !wanted_->ends_with("[" + std::to_string(levels_.back().items - 1) + "]")) {
+        return false;
+    }
+    return path() == *wanted_;
 }
 
 std::string KeyScan::path() const {
@@ -189,6 +220,15 @@ std::optional<JsonFault> find_json_fault(std::string_view text, std::size_t dept
         fault.text = (code ? code.message() : "more text after its end") + at;
     }
     return fault;
+}
+
+std::string number_at(std::string_view text, std::string_view path) {
+    json::parse_options options;
+    options.max_depth = static_cast<std::size_t>(-1);  // it was read before
+    json::basic_parser<KeyScan> parser(options, text.size(), path);
+    json::error_code code;
+    parser.write_some(false, text.data(), text.size(), code);
+    return parser.handler().number();
 }
 
 std::string json_text(const json::value& value) {

@@ -26,6 +26,10 @@ struct JsonFault {
 // 32 MiB of them.
 std::optional<JsonFault> find_json_fault(std::string_view text, std::size_t depth_max);
 
+// The number at `path` ("tokens[3]") as the text has it, in the spelling of whoever wrote it; ""
+// when no number is there.
+std::string number_at(std::string_view text, std::string_view path);
+
 // A value as JSON text, numbers as people write them (Boost.JSON 1.81 prints 1.5 as 1.5E0).
 std::string json_text(const boost::json::value& value);
 

@@ -39,7 +39,7 @@ void add_stop(const json::value& value, const std::string& path, FirstFault& fau
     const std::string allowed =
         "a string of 1 to " + std::to_string(kStopStringBytesMax) + " bytes";
     if (!value.is_string()) {
-        fault.set(path, path + " is " + shown(value) + "; allowed: " + allowed, "invalid_type");
+        fault.set_value(path, value, allowed);
         return;
     }
     const std::size_t bytes = value.get_string().size();

@@ -40,8 +40,7 @@ std::optional<Role> role_of(std::string_view word) {
 // One entry of a content list: its text.
 std::string read_part(const json::value& part, const std::string& path, FirstFault& fault) {
     if (!part.is_object()) {
-        fault.set(path, path + " is " + shown(part) + "; allowed: an object with type and text",
-                  "invalid_type");
+        fault.set_value(path, part, "an object with type and text");
         return {};
     }
     FieldReader reader(part.get_object(), path, fault);
@@ -52,10 +51,8 @@ std::string read_part(const json::value& part, const std::string& path, FirstFau
     }
     if (*type == "refusal") return reader.text("refusal").value_or("");
     if (*type != "text") {
-        fault.set(reader.path_of("type"),
-                  reader.path_of("type") + " is " + shown(*reader.find("type")) +
-                      "; allowed: \"text\" (this model reads text only)",
-                  "unsupported_value");
+        fault.set_value(reader.path_of("type"), *reader.find("type"),
+                        "\"text\" (this model reads text only)", "unsupported_value");
         return {};
     }
     const std::optional<std::string> text = reader.text("text");
@@ -81,6 +78,17 @@ std::optional<std::string> read_content(FieldReader& message) {
     return joined;
 }
 
+// Of a tool or of a call: it has to be called something.
+std::string read_function_name(FieldReader& function) {
+    const std::optional<std::string> name = function.text("name");
+    if (!name) function.missing("name", "a string");
+    if (name && name->empty()) {
+        function.fault().set_value(function.path_of("name"), *function.find("name"),
+                                   "a name of at least one character", "invalid_value");
+    }
+    return name.value_or("");
+}
+
 // Clients send a JSON text; templates want the object in it.
 TemplateValue read_arguments(FieldReader& function) {
     const json::value* const found = function.find("arguments");
@@ -99,7 +107,7 @@ TemplateValue read_arguments(FieldReader& function) {
 ToolCall read_tool_call(const json::value& value, const std::string& path, FirstFault& fault) {
     ToolCall call;
     if (!value.is_object()) {
-        fault.set(path, path + " is " + shown(value) + "; allowed: an object", "invalid_type");
+        fault.set_value(path, value, "an object");
         return call;
     }
     FieldReader reader(value.get_object(), path, fault);
@@ -110,9 +118,7 @@ ToolCall read_tool_call(const json::value& value, const std::string& path, First
         return call;
     }
     FieldReader inner(*function, reader.path_of("function"), fault);
-    const std::optional<std::string> name = inner.text("name");
-    if (!name) inner.missing("name", "a string");
-    call.name = name.value_or("");
+    call.name = read_function_name(inner);
     call.arguments = read_arguments(inner);
     return call;
 }
@@ -133,8 +139,7 @@ void read_assistant_fields(FieldReader& reader, ChatMessage& message) {
 ChatMessage read_message(const json::value& value, const std::string& path, FirstFault& fault) {
     ChatMessage message;
     if (!value.is_object()) {
-        fault.set(path, path + " is " + shown(value) + "; allowed: an object with role and content",
-                  "invalid_type");
+        fault.set_value(path, value, "an object with role and content");
         return message;
     }
     FieldReader reader(value.get_object(), path, fault);
@@ -145,10 +150,8 @@ ChatMessage read_message(const json::value& value, const std::string& path, Firs
     }
     const std::optional<Role> known = role_of(*role);
     if (!known) {
-        fault.set(reader.path_of("role"),
-                  reader.path_of("role") + " is " + shown(*reader.find("role")) +
-                      "; allowed: " + std::string(kRolesAllowed),
-                  "invalid_value");
+        fault.set_value(reader.path_of("role"), *reader.find("role"), kRolesAllowed,
+                        "invalid_value");
         return message;
     }
     message.role = *known;
@@ -224,8 +227,7 @@ TemplateList read_openai_tools(FieldReader& request) {
         const json::value& tool = (*list)[i];
         const std::string path = indexed("tools", i);
         if (!tool.is_object()) {
-            request.fault().set(path, path + " is " + shown(tool) + "; allowed: an object",
-                                "invalid_type");
+            request.fault().set_value(path, tool, "an object");
             return tools;
         }
         FieldReader reader(tool.get_object(), path, request.fault());
@@ -236,7 +238,7 @@ TemplateList read_openai_tools(FieldReader& request) {
             return tools;
         }
         FieldReader inner(*function, reader.path_of("function"), request.fault());
-        if (!inner.text("name")) inner.missing("name", "a string");
+        read_function_name(inner);
         inner.text("description");
         inner.object("parameters");
         const std::size_t bytes = json::serialize(tool).size();

@@ -41,10 +41,9 @@ void check_response_format(FieldReader& reader) {
     const std::optional<std::string> type = inner.text("type");
     if (!type) inner.missing("type", "\"text\"");
     if (type && *type != "text") {
-        reader.fault().set("response_format.type",
-                           "response_format.type is " + shown(*inner.find("type")) +
-                               "; allowed: \"text\" (the engine does not constrain its answer)",
-                           "unsupported_value");
+        reader.fault().set_value("response_format.type", *inner.find("type"),
+                                 "\"text\" (the engine does not constrain its answer)",
+                                 "unsupported_value");
     }
 }
 
@@ -58,10 +57,9 @@ bool tools_wanted(FieldReader& reader) {
         reader.wrong_type("tool_choice", "\"auto\" or \"none\"");
         return true;
     }
-    reader.fault().set("tool_choice",
-                       "tool_choice is " + shown(*choice) +
-                           "; allowed: \"auto\" or \"none\" (the engine cannot force a call)",
-                       "unsupported_value");
+    reader.fault().set_value("tool_choice", *choice,
+                             "\"auto\" or \"none\" (the engine cannot force a call)",
+                             "unsupported_value");
     return true;
 }
 
@@ -84,7 +82,7 @@ void check_unsupported(FieldReader& reader) {
 ApiResult<ChatRequest> parse_openai_chat(std::string_view body) {
     const ApiResult<JsonBody> parsed = JsonBody::parse(body);
     if (!parsed) return parsed.failure();
-    FirstFault fault;
+    FirstFault fault(body);
     FieldReader reader(parsed->object(), "", fault);
     ChatRequest request;
     request.model = reader.text("model").value_or("");

@@ -43,8 +43,7 @@ std::vector<std::int64_t> read_token_list(FieldReader& reader) {
     for (const json::value& item : *list) {
         if (!item.is_int64()) {
             const std::string path = "tokens[" + std::to_string(ids.size()) + "]";
-            reader.fault().set(path, path + " is " + shown(item) + "; allowed: a token id",
-                               "invalid_type");
+            reader.fault().set_value(path, item, "a token id");
             return ids;
         }
         ids.push_back(item.get_int64());
@@ -57,7 +56,7 @@ std::vector<std::int64_t> read_token_list(FieldReader& reader) {
 ApiResult<Reply> tokenize(std::string_view body, const TextPlaces& places) {
     const ApiResult<JsonBody> parsed = JsonBody::parse(body);
     if (!parsed) return parsed.failure();
-    FirstFault fault;
+    FirstFault fault(body);
     FieldReader reader(parsed->object(), "", fault);
     const std::optional<std::string> content = reader.text("content");
     if (!content) reader.missing("content", "a text");
@@ -90,7 +89,7 @@ ApiResult<Reply> tokenize(std::string_view body, const TextPlaces& places) {
 ApiResult<Reply> detokenize(std::string_view body, const TextPlaces& places) {
     const ApiResult<JsonBody> parsed = JsonBody::parse(body);
     if (!parsed) return parsed.failure();
-    FirstFault fault;
+    FirstFault fault(body);
     FieldReader reader(parsed->object(), "", fault);
     const std::vector<std::int64_t> given = read_token_list(reader);
     if (fault.any()) return Failure{fault.error()};

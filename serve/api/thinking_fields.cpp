@@ -31,10 +31,7 @@ std::optional<ThinkingLevel> level_of(std::string_view word) {
 }
 
 void unknown_word(FieldReader& reader, std::string_view name, std::string_view allowed) {
-    reader.fault().set(reader.path_of(name),
-                       reader.path_of(name) + " is " + shown(*reader.find(name)) +
-                           "; allowed: " + std::string(allowed),
-                       "invalid_value");
+    reader.fault().set_value(reader.path_of(name), *reader.find(name), allowed, "invalid_value");
 }
 
 std::optional<ThinkingLevel> read_effort(FieldReader& reader, std::string_view name) {

@@ -15,7 +15,7 @@
 namespace strata::serve {
 
 struct AccessFacts {
-    std::string_view host;    // Host header
+    std::string_view host;    // Host header, or the authority of an absolute target
     std::string_view origin;  // Origin header; "" = none
     bool has_origin = false;
     std::string_view authorization;  // "Bearer KEY"

@@ -73,14 +73,16 @@ std::optional<ApiError> body_refusal(const RequestHead& head, const HttpSettings
     return std::nullopt;
 }
 
-AccessFacts access_facts(const RequestHead& head, bool open_route) {
+AccessFacts access_facts(const RequestHead& head, const Target& target, bool open_route) {
     AccessFacts facts;
-    facts.host = head.host;
+    // The target of an absolute form wins over Host (RFC 9112, 3.2.2).
+    facts.host = target.authority.empty() ? head.host : target.authority;
     facts.has_origin = head.origin.has_value();
     if (head.origin) facts.origin = *head.origin;
     facts.authorization = head.authorization;
     facts.x_api_key = head.x_api_key;
-    facts.posts = head.method == Method::post || head.method == Method::other;
+    facts.posts = head.method == Method::post || head.method == Method::erase ||
+                  head.method == Method::other;
     facts.open_route = open_route || head.method == Method::options;
     return facts;
 }
@@ -105,8 +107,8 @@ HeadVerdict judge_head(const RequestHead& head, const HttpSettings& settings, Pa
     verdict.target = std::move(*target);
     const bool is_page = pages != nullptr && pages->has(verdict.target.path);
     std::optional<RouteMatch> match = match_route(head.method, verdict.target.path, is_page);
-    verdict.refusal =
-        access_refusal(settings.access, access_facts(head, match.has_value() && match->open));
+    verdict.refusal = access_refusal(
+        settings.access, access_facts(head, verdict.target, match.has_value() && match->open));
     if (verdict.refusal) return verdict;
     if (!match) {
         ApiError error;

@@ -8,13 +8,14 @@ namespace strata::serve {
 
 namespace {
 
-enum class Verbs : std::uint8_t { get, post };
+enum class Verbs : std::uint8_t { get, post, erase };
 
 struct Row {
     std::string_view path;  // a trailing '/' takes one more segment as {id}
     Verbs verbs;
     Route route;
     bool open = false;
+    std::string_view after = {};  // what stands behind {id}
 };
 
 constexpr std::array kRows = std::to_array<Row>({
@@ -36,6 +37,9 @@ constexpr std::array kRows = std::to_array<Row>({
     {"/props", Verbs::get, Route::props},
     {"/slots", Verbs::get, Route::slots},
     {"/metrics", Verbs::get, Route::metrics},
+    {"/cache", Verbs::get, Route::cache_list},
+    {"/cache/", Verbs::post, Route::cache_pin, false, "/pin"},
+    {"/cache/", Verbs::erase, Route::cache_entry},
     {"/v1/embeddings", Verbs::post, Route::not_supported},
     {"/embeddings", Verbs::post, Route::not_supported},
     {"/embedding", Verbs::post, Route::not_supported},
@@ -44,12 +48,21 @@ constexpr std::array kRows = std::to_array<Row>({
 });
 
 std::string_view allow_of(Verbs verbs) {
-    return verbs == Verbs::get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    switch (verbs) {
+        case Verbs::get:
+            return "GET, HEAD, OPTIONS";
+        case Verbs::post:
+            return "POST, OPTIONS";
+        case Verbs::erase:
+            break;
+    }
+    return "DELETE, OPTIONS";
 }
 
 bool has_method(Verbs verbs, Method method) {
     if (method == Method::options) return true;
     if (verbs == Verbs::post) return method == Method::post;
+    if (verbs == Verbs::erase) return method == Method::erase;
     return method == Method::get || method == Method::head;
 }
 
@@ -81,6 +94,19 @@ std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_s
     return out;
 }
 
+// Of "http://" or "https://" at the beginning, in any case; 0 when there is none.
+std::size_t scheme_bytes(std::string_view target) {
+    for (const std::string_view scheme : {"http://", "https://"}) {
+        const bool same =
+            target.size() >= scheme.size() &&
+            std::equal(scheme.begin(), scheme.end(), target.begin(), [](char wanted, char given) {
+                return wanted == (given >= 'A' && given <= 'Z' ? given - 'A' + 'a' : given);
+            });
+        if (same) return scheme.size();
+    }
+    return 0;
+}
+
 }  // namespace
 
 std::optional<RouteMatch> match_route(Method method, std::string_view path, bool is_page) {
@@ -88,7 +114,10 @@ std::optional<RouteMatch> match_route(Method method, std::string_view path, bool
         RouteMatch match;
         if (row.path.ends_with('/')) {
             if (!path.starts_with(row.path) || path.size() == row.path.size()) continue;
-            match.rest = std::string(path.substr(row.path.size()));
+            std::string_view rest = path.substr(row.path.size());
+            if (!rest.ends_with(row.after) || rest.size() == row.after.size()) continue;
+            rest.remove_suffix(row.after.size());
+            match.rest = std::string(rest);
         } else if (path != row.path) {
             continue;
         }
@@ -108,18 +137,27 @@ std::optional<RouteMatch> match_route(Method method, std::string_view path, bool
 }
 
 std::optional<Target> parse_target(std::string_view target) {
-    for (const std::string_view scheme : {"http://", "https://"}) {
-        if (!target.starts_with(scheme)) continue;
-        const std::size_t slash = target.find('/', scheme.size());
-        target = slash == std::string_view::npos ? std::string_view("/") : target.substr(slash);
-    }
-    if (target == "*") return Target{"*", ""};
-    if (!target.starts_with('/')) return std::nullopt;
-    const std::size_t question = target.find('?');
-    std::optional<std::string> path = percent_decoded(target.substr(0, question), false);
-    if (!path) return std::nullopt;
     Target out;
-    out.path = std::move(*path);
+    if (const std::size_t scheme = scheme_bytes(target); scheme > 0) {
+        target.remove_prefix(scheme);
+        const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+        out.authority = std::string(target.substr(0, end));
+        target.remove_prefix(end);
+        if (out.authority.empty() || out.authority.find('@') != std::string::npos) {
+            return std::nullopt;
+        }
+    }
+    if (target == "*" && out.authority.empty()) {
+        out.path = "*";
+        return out;
+    }
+    const std::size_t question = target.find('?');
+    std::string_view path = target.substr(0, question);
+    if (path.empty() && !out.authority.empty()) path = "/";
+    if (!path.starts_with('/')) return std::nullopt;
+    std::optional<std::string> decoded = percent_decoded(path, false);
+    if (!decoded) return std::nullopt;
+    out.path = std::move(*decoded);
     if (question != std::string_view::npos) out.query = std::string(target.substr(question + 1));
     return out;
 }

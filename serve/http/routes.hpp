@@ -25,14 +25,18 @@ enum class Route : std::uint8_t {
     props,
     slots,
     metrics,
+    cache_list,
+    cache_entry,  // /cache/{id}
+    cache_pin,    // /cache/{id}/pin
     not_supported,  // named by the APIs that clients speak, not offered here
 };
 
-enum class Method : std::uint8_t { get, head, post, options, other };
+enum class Method : std::uint8_t { get, head, post, erase, options, other };
 
 struct Target {
-    std::string path;   // percent-decoded
-    std::string query;  // as sent, without '?'
+    std::string path;       // percent-decoded
+    std::string query;      // as sent, without '?'
+    std::string authority;  // of an absolute form, as sent: it stands in for Host; "" = none
 };
 
 struct RouteMatch {
@@ -47,7 +51,8 @@ struct RouteMatch {
 std::optional<RouteMatch> match_route(Method method, std::string_view path, bool is_page);
 
 // Splits and decodes an origin-form target, or the absolute form that proxies send. None: no
-// target. Refuses bad percent escapes, control characters and NUL.
+// target. Refuses bad percent escapes, control characters and NUL, an empty authority and one with
+// a user in it (RFC 9110, 4.2.1 and 4.2.4).
 std::optional<Target> parse_target(std::string_view target);
 
 // The value of `name` in a query; none when it is not there.

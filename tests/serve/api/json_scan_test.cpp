@@ -48,6 +48,28 @@ TEST_CASE("keys are looked at within a bounded memory") {
     CHECK(fault_of(many).kind == JsonFaultKind::too_many_keys);
 }
 
+TEST_CASE("a number is found in the spelling of its writer") {
+    const std::string text =
+        R"({"a":[1.0,{"b":2.50}, "3.0",-0],"a.b":{"c":1E2},"d":"a[0]","e":[[7e0]],"f":0.10 })";
+    CHECK(number_at(text, "a[0]") == "1.0");
+    CHECK(number_at(text, "a[1].b") == "2.50");
+    CHECK(number_at(text, "a[3]") == "-0");
+    CHECK(number_at(text, "a.b.c") == "1E2");
+    CHECK(number_at(text, "e[0][0]") == "7e0");
+    CHECK(number_at(text, "f") == "0.10");
+    for (const char* none : {"", "a", "a[2]", "a[4]", "d", "b", "e[0]", "c"}) {
+        INFO(none);
+        CHECK(number_at(text, none).empty());
+    }
+    CHECK(number_at(" 1.0 ", "") == "1.0");
+    const std::string digits(1000, '9');
+    CHECK(number_at("[" + digits + "]", "[0]") == digits);
+    const std::string deep = std::string(64, '[') + "1.0" + std::string(64, ']');
+    std::string path;
+    for (int i = 0; i < 64; ++i) path += "[0]";
+    CHECK(number_at(deep, path) == "1.0");
+}
+
 TEST_CASE("numbers are written as people write them") {
     const auto again = [](const char* text) { return json_text(boost::json::parse(text)); };
     CHECK(again("[0.0,1.5,-2.25,100,1e300,0.1]") == "[0,1.5,-2.25,100,1e+300,0.1]");

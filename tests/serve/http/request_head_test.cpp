@@ -33,6 +33,29 @@ TEST_CASE("a good head has its route") {
     CHECK(verdict.match.route == Route::chat_completions);
 }
 
+TEST_CASE("the authority of an absolute target stands in for Host") {
+    CHECK(refusal_of(post("http://evil/v1/chat/completions")) == ErrorKind::permission);
+    CHECK(refusal_of(post("HTTPS://evil/v1/chat/completions")) == ErrorKind::permission);
+    CHECK(refusal_of(post("http://localhost.evil/v1/chat/completions")) == ErrorKind::permission);
+    CHECK_FALSE(refusal_of(post("http://localhost:8080/v1/chat/completions")));
+    RequestHead head = post("http://127.0.0.1/v1/chat/completions");
+    head.host = "evil";  // a proxy's own name does not count
+    CHECK_FALSE(refusal_of(head));
+    head = post("http://evil/health");
+    head.method = Method::get;
+    CHECK(refusal_of(head) == ErrorKind::permission);
+    // A page's own origin is the authority, too.
+    HttpSettings settings;
+    settings.access.allowed_hosts = {"box"};
+    head = post("http://box/v1/chat/completions");
+    head.origin = "http://box";
+    CHECK_FALSE(refusal_of(head, settings));
+    head.origin = "http://localhost.evil";
+    CHECK(refusal_of(head, settings) == ErrorKind::permission);
+    head.hosts = 0;
+    CHECK(refusal_of(head, settings) == ErrorKind::invalid_request);
+}
+
 TEST_CASE("ambiguous framing is refused") {
     RequestHead head = post();
     head.hosts = 2;

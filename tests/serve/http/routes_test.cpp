@@ -64,12 +64,23 @@ TEST_CASE("a target is decoded or refused") {
     CHECK(parse_target("/a%20b?x=1&y")->query == "x=1&y");
     CHECK(parse_target("http://localhost:80/health")->path == "/health");
     CHECK(parse_target("http://localhost")->path == "/");
+    CHECK(parse_target("HTTP://localhost?x=1")->path == "/");
+    CHECK(parse_target("HTTP://localhost?x=1")->query == "x=1");
     CHECK(parse_target("*")->path == "*");
-    for (const char* bad :
-         {"", "a", "/%", "/%4", "/%zz", "/%00", "/a%0d%0ab", "localhost:80", "/%7f"}) {
+    for (const char* bad : {"", "a", "/%", "/%4", "/%zz", "/%00", "/a%0d%0ab", "localhost:80",
+                            "/%7f", "http://", "http:///health", "http://?x",
+                            "https://user@localhost/", "ftp://a/", "http:/health"}) {
         INFO(bad);
         CHECK_FALSE(parse_target(bad));
     }
+}
+
+TEST_CASE("an absolute target names its authority and the others name none") {
+    CHECK(parse_target("/http://evil/")->authority.empty());
+    CHECK(parse_target("*")->authority.empty());
+    CHECK(parse_target("http://Evil:81/health")->authority == "Evil:81");
+    CHECK(parse_target("hTTps://evil?x")->authority == "evil");
+    CHECK(parse_target("http://[::1]:80/a")->authority == "[::1]:80");
 }
 
 TEST_CASE("query values are found by their whole name") {

@@ -1,5 +1,6 @@
 // Text completions and the routes of the text side, over sockets, with the demo's vocabulary. What
 // is right is said by the tokenizer's own round trip and by the fields of the APIs, not by a log.
+#include <array>
 #include <string>
 
 #include <boost/json/parse.hpp>
@@ -68,6 +69,30 @@ TEST_CASE("a piece that is no whole character comes as its bytes") {
     }
     CHECK(joined == "a\xF0\x9F\xA6\xA6");
     CHECK(split);  // the demo has no token for a whole otter
+}
+
+TEST_CASE("a refused token id is told as its client wrote it") {
+    LocalServer server;
+    const std::string long_number = "1." + std::string(200, '0');
+    for (const auto& [path, before, field] :
+         std::vector<std::array<std::string, 3>>{{"/detokenize", R"({"tokens":[1,)", "tokens[1]"},
+                                                 {kPath, R"({"prompt":[1,)", "prompt[1]"},
+                                                 {kPath, R"({"prompt":[[1,)", "prompt[0][1]"}}) {
+        const std::string after = field == "prompt[0][1]" ? "]]}" : "]}";
+        for (const auto& [written, told] : std::vector<std::array<std::string, 2>>{
+                 {"1.0", "1.0"},
+                 {"1e0", "1e0"},
+                 {"2.50", "2.50"},
+                 {long_number, long_number.substr(0, 64) + "..."}}) {
+            INFO(path << " " << written);
+            const auto response = post(server.port(), path, before + written + after);
+            REQUIRE(response);
+            CHECK(response->status == 400);
+            const json::value error = json::parse(response->body).at("error");
+            CHECK(text_of(error.at("param")) == field);
+            CHECK(text_of(error.at("message")) == field + " is " + told + "; allowed: a token id");
+        }
+    }
 }
 
 TEST_CASE("control tokens are read from raw text unless that is declined") {
