@@ -26,7 +26,7 @@ function barTile(key, about) {
     element("div", { class: "tip-row" }, element("h3", { id: `cache-${key}-head` }), hint(`cache-${key}-tip`, about)),
     element("p", { id: `cache-${key}-words`, class: "middle" }),
     element("div", { class: "bar" }, element("span", { id: `cache-${key}-fill` })),
-    element("div", { id: `cache-${key}-line`, class: "chart low" }),
+    element("div", { id: `cache-${key}-line`, class: "chart slim" }),
     element("p", { id: `cache-${key}-detail`, class: "quiet" }));
 }
 

@@ -144,12 +144,15 @@ export function pressureWords(event) {
   if (!pressure) return "memory below the floor";
   const where = WHERES[/** @type {keyof typeof WHERES} */ (pressure.where)] ?? pressure.where;
   const mib = (/** @type {number} */ value) => byteSize(value * MIB);
-  const kept = pressure.retained_mib > 0 ? `, ${mib(pressure.retained_mib)} kept for the live one` : "";
-  const lanes = pressure.lane_checkpoints_mib > 0 ? `, ${mib(pressure.lane_checkpoints_mib)} of checkpoints` : "";
+  const parts = [
+    ...(pressure.retained_mib > 0 ? [`${mib(pressure.retained_mib)} kept for the live one`] : []),
+    ...(pressure.lane_checkpoints_mib > 0 ? [`${mib(pressure.lane_checkpoints_mib)} of idle checkpoints`] : []),
+  ];
+  const of = parts.length > 0 ? ` (of it ${parts.join(", ")})` : "";
+  const dialogs = pressure.released_dialogs > 0 ? `${counted(pressure.released_dialogs, "conversation")}, ` : "";
   const end = pressure.exhausted ? " Nothing more could be released." : "";
-  const what = pressure.released_dialogs > 0 || pressure.released_mib > 0
-    ? `Released ${counted(pressure.released_dialogs, "conversation")}, ${mib(pressure.released_mib)}${kept}${lanes} in ${duration(event.ms)}`
-    : `Nothing was released${kept}${lanes}`;
+  const any = pressure.released_dialogs > 0 || pressure.released_mib > 0;
+  const what = any ? `Released ${dialogs}${mib(pressure.released_mib)}${of} in ${duration(event.ms)}` : "Nothing was released";
   return `${what}, ${where}: ${number(pressure.available_before_mib)} → ${number(pressure.available_after_mib)} MiB available, ` +
     `floor ${number(pressure.floor_mib)} MiB, gives back until ${number(pressure.target_mib)} MiB; ${number(pressure.parked)} still parked.${end}`;
 }

@@ -48,7 +48,7 @@ function showAvailable(metrics) {
   const model = availableModel(view.readings, metrics);
   setText("available-words", model.words);
   setText("available-summary", model.summary);
-  byId("available").classList.toggle("low", model.low);
+  byId("available").classList.toggle("short", model.low);
   draw("available-chart", availableLine(model));
   showTable("available-table", AVAILABLE_HEADS, availableTable(view.readings));
   const events = pressureModel(metrics);

@@ -23,10 +23,10 @@ const FORMS = {
   park: "M-4.5 -4 H4.5 L0 4.5 Z",
   restore: "M-4.5 4 H4.5 L0 -4.5 Z",
   evict: "M-4 -4 L4 4 M4 -4 L-4 4",
-  release: "M0 -5 L5 4 H-5 Z M0 -2 V1 M0 2 V3",
+  release: "M-4 -4 H4 V4 H-4 Z",
   lost: "M-4 0 A4 4 0 1 0 4 0 A4 4 0 1 0 -4 0 Z",
   pressure: "M0 -6 L6 5 H-6 Z M0 -2.5 V1.5 M0 2.6 V3.6",
-  restart: "M4 -3 A5 5 0 1 0 5 2 M5 -6 L4.4 -2.4 L0.8 -3",
+  restart: "M4.2 -2.6 A5 5 0 1 0 5 1 M4.6 -6.4 V-2.4 H0.6",
 };
 
 /** A form alone, for a legend. @param {string} kind @param {string} group @returns {Shape} */
@@ -69,8 +69,8 @@ export function scatter({ points, x, y, summary }) {
     shape("text", { class: "tick", x: `${place(across(value))}%`, y: String(PLOT_HEIGHT - 12), "text-anchor": "middle" }, text));
   const marks = points.slice(0, POINTS_MAX).map((point) => shape("g", { class: "point", "data-id": point.id },
     shape("title", {}, point.words),
-    shape("circle", { class: "reach", cx: `${place(across(point.x))}%`, cy: place(up(point.y)), r: "11" }),
-    mark(point.kind, across(point.x), up(point.y), "dot")));
+    mark(point.kind, across(point.x), up(point.y), "dot"),
+    shape("circle", { class: "reach", cx: `${place(across(point.x))}%`, cy: place(up(point.y)), r: "12" })));
   return plot(summary, "scatter", points.length > 0 ? PLOT_HEIGHT : 0, [...rows, ...columns, ...marks]);
 }
 
@@ -93,10 +93,10 @@ function columnShape(column, left, width, height) {
   /** @type {Shape[]} */
   const parts = [shape("title", {}, column.words)];
   if (column.kind === "restart") {
-    parts.push(shape("line", { class: "restart", x1: x, x2: x, y1: String(HEAD_PX), y2: String(height) }), mark("restart", middle, 9, "sign"));
+    parts.push(shape("line", { class: "fence", x1: x, x2: x, y1: String(HEAD_PX), y2: String(height) }), mark("restart", middle, 9, "sign"));
   }
   if (column.pressure) {
-    parts.push(shape("line", { class: "pressure", x1: x, x2: x, y1: String(HEAD_PX), y2: String(height) }), mark("pressure", middle, 9, "sign"));
+    parts.push(shape("line", { class: "fence", x1: x, x2: x, y1: String(HEAD_PX), y2: String(height) }), mark("pressure", middle, 9, "sign"));
   }
   if (column.from !== null && column.from >= 0 && column.lane >= 0 && column.from !== column.lane) {
     const edge = `${place(left)}%`;

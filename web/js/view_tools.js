@@ -55,10 +55,10 @@ export function hint(id, about) {
   return node;
 }
 
-/** Esc sends every tooltip away, wherever the focus is. */
+/** Esc sends the tooltip away that is seen, wherever the focus is. */
 export function startHints() {
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
-    for (const node of document.querySelectorAll(".tip")) node.classList.add("away");
+    for (const node of document.querySelectorAll(".tip:hover, .tip:focus-within")) node.classList.add("away");
   });
 }

@@ -109,7 +109,7 @@ test("a parked conversation shows its words only when the server gives them", ()
 
 test("the buttons of loading are there when the server can and it makes sense", () => {
   const live = (more) => ({ live: { ...fixture("golden").live, ...more } });
-  assert.deepEqual(buttonsFor(live({})), { load: false, unload: false });
+  assert.deepEqual(buttonsFor(live({ unload_in_s: undefined })), { load: false, unload: false });
   assert.deepEqual(buttonsFor(live({ unload_in_s: null })), { load: false, unload: true });
   assert.deepEqual(buttonsFor(live({ unload_in_s: null, state: "unloaded", phase: "unloading the model" })), { load: false, unload: false });
   assert.deepEqual(buttonsFor(live({ unload_in_s: null, state: "unloaded", phase: "unloaded until a request comes" })), { load: true, unload: false });

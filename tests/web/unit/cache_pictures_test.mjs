@@ -158,6 +158,8 @@ test("an event of pressure is told in words", () => {
   assert.equal(pressureModel(golden)[0].words,
     "Released 2 conversations, 2.1 GiB in 132 ms, while idle: 1,500 → 3,700 MiB available, floor 2,560 MiB, gives back until 3,584 MiB; 1 still parked.");
   const { pressure } = golden.conversation_cache.events[0];
-  Object.assign(pressure, { released_dialogs: 0, released_mib: 0, retained_mib: 64, where: "window", exhausted: true });
-  assert.match(pressureModel(golden)[0].words, /^Nothing was released, 64 MiB kept for the live one, while answering: .* Nothing more could be released\.$/);
+  Object.assign(pressure, { released_dialogs: 0, released_mib: 64, retained_mib: 64, where: "window" });
+  assert.match(pressureModel(golden)[0].words, /^Released 64 MiB \(of it 64 MiB kept for the live one\) in 132 ms, while answering: /);
+  Object.assign(pressure, { released_mib: 0, retained_mib: 0, exhausted: true });
+  assert.match(pressureModel(golden)[0].words, /^Nothing was released, while answering: .* Nothing more could be released\.$/);
 });
