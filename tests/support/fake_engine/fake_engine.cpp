@@ -33,6 +33,7 @@
 //   hang MS                 waits and reads nothing
 //   spin MS                 burns CPU and reads nothing
 //   pings on|off            whether PING is answered from now on
+//   parked [FIELDS]         CACHE is answered at once with these rows; alone: with none
 //   ignore WORD...          signals by name or number; eof, quit, stop
 //   close STREAM...         stdin, stdout, stderr
 //   grandchild MS [escape]  a process that holds the streams, in a session of its own with escape

@@ -47,6 +47,7 @@ const std::map<std::string, Verb>& verbs() {
         {"tokens", &Player::tokens},
         {"done", &Player::done},
         {"pings", &Player::pings},
+        {"parked", &Player::parked},
         {"repeat", &Player::repeat},
         {"on", &Player::on},
         {"from", &Player::from},
@@ -266,6 +267,11 @@ void Player::done(const Statement& statement) {
 
 void Player::pings(const Statement& statement) {
     wire_.answer_pings = !statement.words.empty() && statement.words[0] == "on";
+}
+
+void Player::parked(const Statement& statement) {
+    if (statement.words.empty() || !wire_.parked) wire_.parked.emplace();
+    if (!statement.words.empty()) wire_.parked->push_back(filled(statement.rest));
 }
 
 void Player::repeat(const Statement& statement) {

@@ -43,6 +43,7 @@ class Player {
     void tokens(const Statement& statement);
     void done(const Statement& statement);
     void pings(const Statement& statement);
+    void parked(const Statement& statement);
     void repeat(const Statement& statement);
     void on(const Statement& statement);
     void from(const Statement& statement);

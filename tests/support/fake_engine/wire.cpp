@@ -84,9 +84,32 @@ void Wire::take_line(const std::string& line) {
         if (ours && !ignore_stop) stopped_ = true;
     } else if (command.verb == "QUIT") {
         if (!ignore_quit) leave_wanted();
+    } else if (command.verb == "CACHE" && parked) {
+        answer_cache(command);
     } else {
         commands_.push_back(std::move(command));
     }
+}
+
+// drop, pin and unpin change the rows that name their entry; every answer is the list as it is
+// then.
+void Wire::answer_cache(const Command& command) {
+    const std::string action = command.positional.empty() ? "list" : command.positional[0];
+    const auto named = command.names.find("entry");
+    const std::string entry = named == command.names.end() ? "" : "entry=" + named->second + " ";
+    const auto mine = [&entry](const std::string& row) { return (row + " ").rfind(entry, 0) == 0; };
+    if (action == "clear") parked->clear();
+    if (action == "drop") {
+        parked->erase(std::remove_if(parked->begin(), parked->end(), mine), parked->end());
+    }
+    for (std::string& row : *parked) {
+        const std::size_t at = row.find("pinned=");
+        if ((action != "pin" && action != "unpin") || !mine(row) || at == std::string::npos)
+            continue;
+        row[at + 7] = action == "pin" ? '1' : '0';
+    }
+    for (const std::string& row : *parked) print("CACHE " + row);
+    print("CACHE end");
 }
 
 void Wire::read_once(int timeout_ms) {

@@ -46,11 +46,15 @@ class Wire {
     bool ignore_end_of_input = false;
     bool ignore_quit = false;
     bool ignore_stop = false;
+    // What CACHE is answered with, each row's fields as they are written; none: CACHE is a command
+    // like others, for `await` and `serve`.
+    std::optional<std::vector<std::string>> parked;
     std::set<std::string> seen;  // verbs that came so far
 
   private:
     void read_once(int timeout_ms);
     void take_line(const std::string& line);
+    void answer_cache(const Command& command);
     void leave_wanted();
 
     std::string buffer_;
