@@ -81,8 +81,7 @@ AccessFacts access_facts(const RequestHead& head, const Target& target, bool ope
     if (head.origin) facts.origin = *head.origin;
     facts.authorization = head.authorization;
     facts.x_api_key = head.x_api_key;
-    facts.posts = head.method == Method::post || head.method == Method::erase ||
-                  head.method == Method::other;
+    facts.posts = head.method == Method::post || head.method == Method::other;
     facts.open_route = open_route || head.method == Method::options;
     return facts;
 }
