@@ -67,6 +67,7 @@ void EngineSupervisor::step(LifeEvent event) {
     if (event == LifeEvent::unload) {
         failure_.clear();
         giving_up_ = {};
+        if (before == LifeState::failed) desk_.expect_engine();
     }
     act(next.act);
     // An act may have gone on to another state, which was entered there.
