@@ -74,6 +74,7 @@ struct ChatRequest {
     TemplateList tools;               // as the client described them
     TemplateDict template_variables;  // chat_template_kwargs
     ThinkingLevel thinking = ThinkingLevel::unset;
+    std::optional<std::int64_t> thinking_budget;  // tokens; absent = the configuration's
     SamplingFields sampling;
     std::vector<std::string> stop;
     std::optional<std::int64_t> max_tokens;  // of the answer; absent = the room left

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 
 #include "serve/api/engine_errors.hpp"
+#include "serve/monitor/merge_passes.hpp"
 
 namespace strata::serve {
 
@@ -98,6 +99,7 @@ void ChatRun::on_prepared(ApiResult<PreparedChat> prepared) {
     if (settings.log_prompts) record_.prompt_text = places_.text.decode(prepared->command.ids);
     top_logprobs_ = static_cast<std::size_t>(prepared->request.top_logprobs);
     decoder_.emplace(decoder_for(places_.text, *prepared));
+    budget_ = std::move(prepared->budget);
     writer_ = dialect_.make_writer(prepared->request, settings, facts_, sink_);
     phase_ = Phase::waiting;
     const RequestId id = places_.engine.submit(std::move(prepared->command), shared_from_this());
@@ -138,7 +140,7 @@ void ChatRun::on_progress(const protocol::ProgressLine& line) {
     if (line.position <= prompt_position_) return;
     places_.speed.read(steady_seconds(), line.position - prompt_position_);
     prompt_position_ = line.position;
-    if (phase_ == Phase::ended) return;
+    if (phase_ == Phase::ended || first_done_) return;
     begin_answer();
     writer_->progress({line.prompt_tokens, prompt_reused_, line.position, line.ms});
 }
@@ -150,6 +152,7 @@ void ChatRun::on_token(const protocol::TokenLine& line) {
     ++record_.output_tokens;
     places_.speed.wrote(steady_seconds(), 1);
     if (stop_met_) return;
+    if (budget_) written_.push_back(line.token);
     if (decoder_->thinking()) ++reasoning_tokens_;
     DecodedText text = decoder_->feed(places_.text.tokenizer().bytes(line.token));
     if (line.lp) {
@@ -163,6 +166,10 @@ void ChatRun::on_token(const protocol::TokenLine& line) {
         stop_met_ = true;
         places_.engine.stop_writing(*submitted_);
     }
+    show(std::move(text));
+}
+
+void ChatRun::show(DecodedText text) {
     if (text.reasoning.empty() && text.answer.empty()) return;
     if (places_.settings.log_prompts) record_.answer_text += text.reasoning + text.answer;
     writer_->delta({std::move(text.reasoning), std::move(text.answer), std::move(held_logprobs_)});
@@ -172,7 +179,9 @@ void ChatRun::on_token(const protocol::TokenLine& line) {
 void ChatRun::on_done(const protocol::DoneLine& line) {
     if (phase_ == Phase::ended) return;
     begin_answer();
-    record_.done = line;
+    if (go_on(line)) return;
+    const protocol::DoneLine whole = first_done_ ? merge_passes(*first_done_, line) : line;
+    record_.done = whole;
     if (!stop_met_ &&
         (line.finish == protocol::Finish::error || line.finish == protocol::Finish::cancel)) {
         // Nobody here asked for the end of it: the engine was told to leave.
@@ -189,9 +198,26 @@ void ChatRun::on_done(const protocol::DoneLine& line) {
     DecodedText rest = decoder_->finish();
     ReplyDelta delta{std::move(rest.reasoning), std::move(rest.answer), std::move(held_logprobs_)};
     if (!delta.empty()) writer_->delta(delta);
-    const ReplyEnd end = ending(line);
+    const ReplyEnd end = ending(whole);
     writer_->end(end);
     finish(end.finish, {});
+}
+
+bool ChatRun::go_on(const protocol::DoneLine& line) {
+    if (!budget_ || stop_met_ || line.finish != protocol::Finish::length) return false;
+    const ThinkingBudget budget = std::move(*std::exchange(budget_, std::nullopt));
+    const ThinkingEnd* end = nullptr;
+    if (decoder_->thinking()) {
+        const bool line_ended =
+            !written_.empty() && places_.text.tokenizer().bytes(written_.back()).ends_with('\n');
+        end = &budget.end_after(line_ended);
+    }
+    std::optional<protocol::GenCommand> command = second_pass(budget, written_, end);
+    if (!command) return false;
+    if (end != nullptr) show(decoder_->feed(end->text));
+    first_done_ = line;
+    submitted_ = places_.engine.submit_next(std::move(*command), shared_from_this());
+    return true;
 }
 
 void ChatRun::on_failure(const EngineFailure& failure) {

@@ -3,6 +3,9 @@
 //   preparing --on_prepared--> waiting --on_admitted--> running --on_done / on_failure--> ended
 //       any phase --client_left--> ended
 //
+// With a thinking budget on_done of the first pass submits the second and the run stays running:
+// the client, the log and the history see one answer.
+//
 // 1. The body is parsed, rendered and tokenised on a worker; everything else happens on the I/O
 // thread.
 // 2. The sink gets exactly one ending, unless the client left: then it gets none.
@@ -16,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -83,6 +87,9 @@ class ChatRun final : public Exchange,
 
     void on_prepared(ApiResult<PreparedChat> prepared);
     void begin_answer();
+    void show(DecodedText text);
+    // The answer goes on in a second pass.
+    bool go_on(const protocol::DoneLine& line);
     void fail(const ApiError& error);
     void finish(AnswerFinish how, std::string failure);
     TokenProbability probability(std::int32_t token, double logprob) const;
@@ -107,6 +114,9 @@ class ChatRun final : public Exchange,
     std::int64_t reasoning_tokens_ = 0;
     std::chrono::steady_clock::time_point started_;
     FinishedRequest record_;
+    std::optional<ThinkingBudget> budget_;  // until the second pass is submitted
+    std::vector<TokenId> written_;          // by the first pass, when there is a budget
+    std::optional<protocol::DoneLine> first_done_;
 };
 
 }  // namespace strata::serve

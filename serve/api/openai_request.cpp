@@ -94,6 +94,7 @@ ApiResult<ChatRequest> parse_openai_chat(std::string_view body) {
     if (!tools_wanted(reader)) request.tools.clear();
     request.template_variables = read_template_variables(reader);
     request.thinking = read_thinking(reader);
+    request.thinking_budget = read_thinking_budget(reader);
     if (fault.any()) return Failure{fault.error()};
     return request;
 }

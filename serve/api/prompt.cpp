@@ -260,6 +260,9 @@ ApiError template_error(const Refusal& refusal) {
 ApiResult<PreparedChat> prepare_chat(ChatRequest request, const TextModel& text,
                                      const ApiSettings& settings, std::size_t body_bytes,
                                      std::int64_t n_ctx, std::uint64_t any_seed) {
+    const std::optional<std::int64_t> budget =
+        request.thinking_budget ? request.thinking_budget : settings.defaults.thinking_budget;
+    if (budget == 0) request.thinking = ThinkingLevel::off;
     ApiResult<RenderedPrompt> rendered =
         request.raw ? raw_prompt(*request.raw, text)
                     : chat_prompt(request, text, template_limits(settings, body_bytes, n_ctx));
@@ -281,6 +284,10 @@ ApiResult<PreparedChat> prepare_chat(ChatRequest request, const TextModel& text,
     prepared.command = gen_command(request, settings.defaults, *rendered,
                                    n_ctx - prepared.prompt_tokens, any_seed);
     rendered->ids.clear();
+    if (!request.raw) {
+        prepared.budget = begin_thinking_budget(budget, text, n_ctx, *rendered, prepared.command);
+        prepared.prompt_tokens = static_cast<std::int64_t>(prepared.command.ids.size());
+    }
     prepared.prompt = std::move(*rendered);
     prepared.request = std::move(request);
     return prepared;

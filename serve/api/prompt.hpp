@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "protocol/gen_command.hpp"
 #include "serve/api/api_error.hpp"
 #include "serve/api/chat_request.hpp"
 #include "serve/api/settings.hpp"
+#include "serve/api/thinking_budget.hpp"
 #include "serve/text/text_model.hpp"
 
 namespace strata::serve {
@@ -39,9 +41,10 @@ ApiResult<std::vector<TokenId>> checked_ids(const std::vector<std::int64_t>& ids
 
 struct PreparedChat {
     ChatRequest request;
-    RenderedPrompt prompt;  // its ids have moved into the command
-    protocol::GenCommand command;
+    RenderedPrompt prompt;         // its ids have moved into the command
+    protocol::GenCommand command;  // of the first pass, when there is a budget
     std::int64_t prompt_tokens = 0;
+    std::optional<ThinkingBudget> budget;  // when there may be a second pass
 };
 
 // Refuses a prompt that the template refuses (400) and one that does not fit n_ctx (both numbers).

@@ -58,8 +58,7 @@ std::optional<ThinkingLevel> read_reasoning(FieldReader& reader) {
     return enabled == ThinkingLevel::off || !effort ? enabled : effort;
 }
 
-// true, or {"type":"enabled","budget_tokens":1024}. The budget says how much, which no local
-// template can be told: it counts as on, and 0 as off.
+// true, or {"type":"enabled","budget_tokens":1024}: counts as on, and a budget of 0 as off.
 std::optional<ThinkingLevel> read_thinking_object(FieldReader& reader) {
     const json::value* const found = reader.find("thinking");
     if (found == nullptr) return std::nullopt;
@@ -123,6 +122,26 @@ ThinkingLevel read_thinking(FieldReader& reader) {
         return overruled ? ThinkingLevel::on : *level;
     }
     return ThinkingLevel::unset;
+}
+
+std::optional<std::int64_t> read_thinking_budget(FieldReader& reader) {
+    const auto inside = [&reader](std::string_view object,
+                                  std::string_view name) -> std::optional<std::int64_t> {
+        const json::value* const found = reader.find(object);
+        if (found == nullptr || !found->is_object()) return std::nullopt;
+        FieldReader inner(found->get_object(), std::string(object), reader.fault());
+        return inner.integer(name, 0, kBudgetTokensMax);
+    };
+    const std::optional<std::int64_t> in_order[] = {
+        reader.integer("reasoning_budget_tokens", 0, kBudgetTokensMax),
+        reader.integer("thinking_token_budget", 0, kBudgetTokensMax),
+        inside("reasoning", "max_tokens"),
+        inside("thinking", "budget_tokens"),
+    };
+    for (const std::optional<std::int64_t>& budget : in_order) {
+        if (budget) return budget;
+    }
+    return std::nullopt;
 }
 
 }  // namespace strata::serve

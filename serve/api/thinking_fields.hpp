@@ -15,4 +15,8 @@ namespace strata::serve {
 
 ThinkingLevel read_thinking(FieldReader& reader);
 
+// The most tokens that it may think, 0 to 2^31 - 1, by the first of reasoning_budget_tokens,
+// thinking_token_budget, reasoning.max_tokens and thinking.budget_tokens that is given.
+std::optional<std::int64_t> read_thinking_budget(FieldReader& reader);
+
 }  // namespace strata::serve
