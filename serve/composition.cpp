@@ -57,6 +57,15 @@ ApiSettings api_settings(const Config& config, const ModelFacts& facts, std::int
     settings.defaults.thinking_budget = config.sampling.reasoning_budget_tokens;
     if (config.sampling.max_tokens > 0) settings.defaults.max_tokens = config.sampling.max_tokens;
     settings.log_prompts = config.log_prompts;
+    settings.show_prompts = config.show_prompts;
+    const EngineSettings& engine = config.engine_settings;
+    settings.cache.enabled = engine.conversation_cache_mib > 0 &&
+                             engine.conversation_cache_slots > 0 && engine.prompt_cache > 0;
+    settings.cache.floor_bytes =
+        engine.conversation_cache_min_free_mib * static_cast<std::int64_t>(kMiB);
+    settings.cache.hysteresis_bytes =
+        engine.conv_pressure_hyst_mib * static_cast<std::int64_t>(kMiB);
+    settings.cache.window_rows = static_cast<std::size_t>(config.monitor_cache_window);
     settings.template_date = config.template_date;
     settings.version = std::string(server_version());
     settings.created = now_unix;

@@ -25,7 +25,7 @@ struct EngineSettings {
     std::int64_t max_context = 0;  // tokens; 0 = what the model says, at most 32768
     std::int64_t threads = 0;      // 0 = all cores
     std::string kv = "f16";
-    std::string device = "cpu";
+    std::string device = "auto";
     std::string kernels = "auto";
     std::int64_t prompt_cache = 6;            // checkpoints
     std::int64_t prompt_cache_every = 16384;  // tokens
@@ -89,6 +89,9 @@ struct Config {
     // Logging
     LogFormat log_format = LogFormat::text;
     bool log_prompts = false;
+    // Monitor
+    bool show_prompts = false;               // it shows the first words of conversations
+    std::int64_t monitor_cache_window = 20;  // requests that its cache figures are about
 };
 
 // What the command line asks for besides serving.

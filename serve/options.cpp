@@ -20,6 +20,7 @@ constexpr std::int64_t kCheckpointsMax = 1024;
 constexpr std::int64_t kMemoryMibMax = 1 << 24;  // these three, too
 constexpr std::int64_t kParkedMax = 4096;
 constexpr std::int64_t kPressureMsMax = 3'600'000;
+constexpr std::int64_t kMonitorRowsMax = 500;  // what the server remembers of finished requests
 constexpr std::int64_t kIdleSecondsMax = 31'536'000;  // a year: longer is never
 constexpr std::int64_t kCommandSecondsMax = 3600;
 constexpr std::int64_t kThreadsMax = 512;         // the engine's own limit
@@ -145,6 +146,29 @@ Option choice(std::string_view flag, OptionGroup group, std::string_view argumen
         std::string words;
         for (const auto& word : allowed) words += (words.empty() ? "" : ", ") + word;
         return refuse(words);
+    };
+    return option;
+}
+
+// Whether there is such a device, the engine says.
+Option device_row() {
+    const auto access = [](Config& c) -> std::string& { return c.engine_settings.device; };
+    Option option = text("device", OptionGroup::engine, "auto|cpu|cuda[:N]",
+                         "what computes; auto is the first GPU, or the CPU", access);
+    option.store = [access](Config& config, const RawValue& raw) -> Status<> {
+        constexpr std::string_view kNumbered = "cuda:";
+        const auto* value = std::get_if<std::string>(&raw);
+        if (value == nullptr) return refuse("auto, cpu, cuda, cuda:N");
+        bool known = *value == "auto" || *value == "cpu" || *value == "cuda";
+        if (value->rfind(kNumbered, 0) == 0) {
+            const std::string_view number = std::string_view(*value).substr(kNumbered.size());
+            known = !number.empty() && number.size() <= 2 &&
+                    std::all_of(number.begin(), number.end(),
+                                [](char c) { return c >= '0' && c <= '9'; });
+        }
+        if (!known) return refuse("auto, cpu, cuda, cuda:N");
+        access(config) = *value;
+        return Done{};
     };
     return option;
 }
@@ -339,6 +363,13 @@ std::vector<Option> server_options() {
     rows.push_back(list("cors-origin", G::access, "ORIGIN", "origins that browsers may call from",
                         1, [](Config& c) -> std::vector<std::string>& { return c.cors_origins; }));
     rows.push_back(log_format());
+    rows.push_back(integer("monitor-cache-window", G::server,
+                           "newest requests that the Monitor's cache figures are about", 1,
+                           kMonitorRowsMax,
+                           [](Config& c) -> std::int64_t& { return c.monitor_cache_window; }));
+    rows.push_back(toggle("show-prompts", G::server,
+                          "the Monitor shows the first words of conversations",
+                          [](Config& c) -> bool& { return c.show_prompts; }));
     rows.push_back(toggle("log-prompts", G::logging, "write prompts and answers into the log",
                           [](Config& c) -> bool& { return c.log_prompts; }));
     return rows;
@@ -355,8 +386,7 @@ std::vector<Option> engine_options() {
                            [](Config& c) -> std::int64_t& { return c.engine_settings.threads; }));
     rows.push_back(choice("kv", G::engine, "f16|f32", "form of keys and values", {"f16", "f32"},
                           [](Config& c) -> std::string& { return c.engine_settings.kv; }));
-    rows.push_back(choice("device", G::engine, "cpu", "what computes", {"cpu"},
-                          [](Config& c) -> std::string& { return c.engine_settings.device; }));
+    rows.push_back(device_row());
     rows.push_back(choice("kernels", G::engine, "NAME", "auto, scalar, avx2 or avx512",
                           {"auto", "scalar", "avx2", "avx512"},
                           [](Config& c) -> std::string& { return c.engine_settings.kernels; }));

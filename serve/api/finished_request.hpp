@@ -9,6 +9,7 @@
 #include "protocol/done_line.hpp"
 #include "serve/api/chat_reply.hpp"
 #include "serve/api/json_writer.hpp"
+#include "serve/supervisor/engine_client.hpp"
 
 namespace strata::serve {
 
@@ -24,7 +25,11 @@ struct FinishedRequest {
     std::int64_t output_tokens = 0;  // that came out, also of a cancelled request
     std::string prompt_text;         // these two only with --log-prompts
     std::string answer_text;
-    std::optional<protocol::DoneLine> done;  // none when the client left or the engine failed
+    std::string first_words;                 // only with --show-prompts
+    std::optional<Ticket> ticket;            // of the first pass; none: it never held the engine
+    std::optional<Ticket> open;              // it still holds the engine under this one
+    int passes = 0;                          // of the engine that said DONE; 2 at most
+    std::optional<protocol::DoneLine> done;  // of all passes; none when the engine said none
 };
 
 // One line for the log: prompt = reused + read tokens, output, TTFT, speed, switch or hit, finish.

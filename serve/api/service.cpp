@@ -5,6 +5,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "serve/api/cache_calls.hpp"
 #include "serve/api/completion_reply.hpp"
 #include "serve/api/completion_request.hpp"
 #include "serve/api/engine_errors.hpp"
@@ -13,6 +14,7 @@
 #include "serve/api/openai_request.hpp"
 #include "serve/api/status_json.hpp"
 #include "serve/monitor/metrics_json.hpp"
+#include "serve/monitor/prometheus.hpp"
 
 namespace strata::serve {
 
@@ -92,7 +94,7 @@ Service::Service(boost::asio::any_io_executor io, EngineClient& engine, const Te
     : settings_(std::move(settings)),
       engine_(engine),
       text_(text),
-      history_(unix_seconds(std::chrono::system_clock::now())),
+      monitor_([] { return unix_seconds(std::chrono::system_clock::now()); }),
       log_(std::move(log)),
       workers_(kWorkerThreads),
       places_{std::move(io),
@@ -101,9 +103,12 @@ Service::Service(boost::asio::any_io_executor io, EngineClient& engine, const Te
               text,
               settings_,
               speed_,
-              [this](const FinishedRequest& finished) { remember(finished); }} {}
+              [this](const FinishedRequest& finished) { remember(finished); }} {
+    engine_.observe(&monitor_);
+}
 
 Service::~Service() {
+    engine_.observe(nullptr);
     workers_.stop();
     workers_.join();
 }
@@ -277,34 +282,81 @@ ApiResult<Reply> Service::slots(bool fail_on_no_slot) {
 
 void Service::remember(const FinishedRequest& finished) {
     HistoryRow row;
-    row.time_s = unix_seconds(finished.began) + finished.duration_ms / 1000.0;
+    row.began_s = unix_seconds(finished.began);
+    row.time_s = row.began_s + finished.duration_ms / 1000.0;
     row.request_id = finished.request_id;
     row.duration_s = finished.duration_ms / 1000.0;
     row.queue_ms = finished.queue_ms.value_or(0.0);
+    if (finished.queue_ms) row.admitted_s = row.began_s + row.queue_ms / 1000.0;
+    if (finished.ticket) {
+        row.epoch = finished.ticket->epoch;
+        row.ticket = finished.ticket->id;
+    }
     row.ttft_ms = finished.ttft_ms;
     row.done = finished.done;
+    row.passes = finished.passes;
     row.failure = finished.failure;
     row.finish = finish_of(finished.finish);
     row.prompt_tokens = finished.prompt_tokens;
     row.output_tokens = finished.output_tokens;
-    history_.add(std::move(row));
+    row.first_words = finished.first_words;
+    monitor_.ended(std::move(row), finished.open);
     if (log_) log_(finished);
 }
 
-Reply Service::metrics() {
+MetricsInput Service::metrics_input() {
     MetricsInput input;
     input.now = std::chrono::steady_clock::now();
     input.now_s = unix_seconds(std::chrono::system_clock::now());
     input.engine = engine_.view();
     input.samples = speed_.samples(steady_seconds());
+    input.cache = settings_.cache;
     if (input.now - hardware_read_ >= kHardwareInterval) {
         hardware_seen_ = hardware_.read(static_cast<int>(input.engine.engine_pid));
         hardware_read_ = input.now;
     }
     input.hardware = hardware_seen_;
-    boost::json::object metrics = metrics_json(input, history_);
+    return input;
+}
+
+Reply Service::metrics(const MetricsWish& wish) {
+    MetricsInput input = metrics_input();
+    input.rows_shown = wish.rows;
+    if (wish.prometheus) {
+        Reply reply;
+        reply.content_type = kPrometheusContentType;
+        reply.body = prometheus_text(input, monitor_, settings_.model_name);
+        return reply;
+    }
+    boost::json::object metrics = metrics_json(input, monitor_.history(), monitor_.watch());
     metrics["live"].as_object()["tok_s"] = tokens_per_second(input.engine);
     return json_reply(json_text(metrics));
+}
+
+std::shared_ptr<Exchange> Service::cache_call(ApiResult<protocol::CacheCommand> command,
+                                              std::shared_ptr<ReplySink> sink) {
+    std::optional<ApiError> refusal;
+    if (!command) {
+        refusal = command.error();
+    } else {
+        refusal = cache_refusal(engine_.view(), *command);
+    }
+    if (refusal) {
+        sink->refuse(*refusal);
+        return nullptr;
+    }
+    auto call = std::make_shared<PendingCall>();
+    engine_.cache(*command, [this, command = *command, call, sink](const CacheAnswer& answer) {
+        if (call->left()) return;
+        ApiResult<Reply> reply =
+            cache_reply(answer, command, metrics_input(), monitor_.first_words());
+        if (reply) {
+            sink->reply(std::move(*reply));
+        } else {
+            sink->refuse(reply.error());
+        }
+    });
+    return call;
 }
 
 }  // namespace strata::serve

@@ -15,10 +15,11 @@
 #include "serve/api/api_error.hpp"
 #include "serve/api/chat_run.hpp"
 #include "serve/api/exchange.hpp"
+#include "serve/api/metrics_call.hpp"
 #include "serve/api/settings.hpp"
 #include "serve/api/text_calls.hpp"
 #include "serve/monitor/hardware.hpp"
-#include "serve/monitor/request_history.hpp"
+#include "serve/monitor/monitor.hpp"
 #include "serve/monitor/speed_meter.hpp"
 #include "serve/supervisor/engine_client.hpp"
 #include "serve/text/text_model.hpp"
@@ -54,7 +55,11 @@ class Service {
     Reply props();
     // fail_on_no_slot: 503 when every lane is busy.
     ApiResult<Reply> slots(bool fail_on_no_slot);
-    Reply metrics();
+    Reply metrics(const MetricsWish& wish);
+
+    // The list of parked conversations, as it is or after a change.
+    std::shared_ptr<Exchange> cache_call(ApiResult<protocol::CacheCommand> command,
+                                         std::shared_ptr<ReplySink> sink);
 
   private:
     std::shared_ptr<Exchange> start(const ChatDialect& dialect, const RequestFacts& facts,
@@ -64,12 +69,13 @@ class Service {
     ApiResult<Reply> load_answer() const;
     double tokens_per_second(const EngineView& view) const;
     void remember(const FinishedRequest& finished);
+    MetricsInput metrics_input();
 
     ApiSettings settings_;
     EngineClient& engine_;
     const TextModel& text_;
     std::int64_t context_seen_ = 0;  // of the newest engine that said it; 0 = none was ready yet
-    RequestHistory history_;
+    Monitor monitor_;
     SpeedMeter speed_;
     HardwareReader hardware_;
     HardwareReading hardware_seen_;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "serve/monitor/metrics_json_parts.hpp"
+
 namespace strata::serve {
 
 // What a request gets when it does not say.
@@ -36,6 +38,8 @@ struct ApiSettings {
     std::size_t queue_max = 64;  // requests that wait for the engine
     RequestDefaults defaults;
     bool log_prompts = false;   // keep prompt and answer for the log
+    bool show_prompts = false;  // /metrics and /cache have a conversation's first words
+    CacheAsked cache;           // what was asked of the engine, and the Monitor's window
     std::string template_date;  // strftime_now's day; "" = today
     std::string version;        // of the server
     // Of the engine as it will be started: what requests are measured by before one was ready.

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "serve/api/cache_calls.hpp"
+
 namespace strata::serve {
 
 namespace {
@@ -35,6 +37,15 @@ ApiError not_supported_error(const std::string& path) {
     error.code = "not_supported";
     error.message = path + " is not offered: this server writes text and has no pooled embeddings";
     return error;
+}
+
+ApiResult<Reply> metrics_reply(Service& service, const HttpRequest& request) {
+    const std::string& query = request.target.query;
+    const ApiResult<MetricsWish> wish =
+        metrics_wish(request.accept, query_value(query, "format").value_or(""),
+                     query_value(query, "rows").value_or(""));
+    if (!wish) return wish.failure();
+    return service.metrics(*wish);
 }
 
 }  // namespace
@@ -79,8 +90,15 @@ std::shared_ptr<Exchange> dispatch(Service& service, PageFiles* pages, HttpReque
                    service.slots(query_value(request.target.query, "fail_on_no_slot") == "1"));
             break;
         case Route::metrics:
-            sink->reply(service.metrics());
+            answer(*sink, metrics_reply(service, request));
             break;
+        case Route::cache_list:
+            return service.cache_call(protocol::CacheCommand{}, std::move(sink));
+        case Route::cache_entry:
+            return service.cache_call(drop_command(request.match.rest), std::move(sink));
+        case Route::cache_pin:
+            return service.cache_call(pin_command(request.match.rest, request.body),
+                                      std::move(sink));
         case Route::not_supported:
             sink->refuse(not_supported_error(request.target.path));
             break;

@@ -50,9 +50,10 @@ std::optional<ApiError> body_refusal(const RequestHead& head, const HttpSettings
                                      Route route) {
     const bool api_post = head.method == Method::post && route != Route::not_supported;
     // These need no body; a form that another page sends declares a type all the same.
-    const bool empty = (route == Route::load || route == Route::unload) &&
-                       head.content_type.empty() && head.content_length.value_or(0) == 0 &&
-                       head.transfer_encoding.empty();
+    const bool empty =
+        (route == Route::load || route == Route::unload || route == Route::cache_pin) &&
+        head.content_type.empty() && head.content_length.value_or(0) == 0 &&
+        head.transfer_encoding.empty();
     if (api_post && !empty && !is_json(head.content_type)) {
         ApiError error;
         error.kind = ErrorKind::unsupported_media;
@@ -81,7 +82,8 @@ AccessFacts access_facts(const RequestHead& head, const Target& target, bool ope
     if (head.origin) facts.origin = *head.origin;
     facts.authorization = head.authorization;
     facts.x_api_key = head.x_api_key;
-    facts.posts = head.method == Method::post || head.method == Method::other;
+    facts.posts =
+        head.method == Method::post || head.method == Method::erase || head.method == Method::other;
     facts.open_route = open_route || head.method == Method::options;
     return facts;
 }

@@ -34,6 +34,7 @@ Method method_of(http::verb verb) {
     if (verb == http::verb::get) return Method::get;
     if (verb == http::verb::head) return Method::head;
     if (verb == http::verb::post) return Method::post;
+    if (verb == http::verb::delete_) return Method::erase;
     if (verb == http::verb::options) return Method::options;
     return Method::other;
 }

@@ -8,13 +8,14 @@ namespace strata::serve {
 
 namespace {
 
-enum class Verbs : std::uint8_t { get, post };
+enum class Verbs : std::uint8_t { get, post, erase };
 
 struct Row {
     std::string_view path;  // a trailing '/' takes one more segment as {id}
     Verbs verbs;
     Route route;
     bool open = false;
+    std::string_view after = {};  // what stands behind {id}
 };
 
 constexpr std::array kRows = std::to_array<Row>({
@@ -36,6 +37,9 @@ constexpr std::array kRows = std::to_array<Row>({
     {"/props", Verbs::get, Route::props},
     {"/slots", Verbs::get, Route::slots},
     {"/metrics", Verbs::get, Route::metrics},
+    {"/cache", Verbs::get, Route::cache_list},
+    {"/cache/", Verbs::post, Route::cache_pin, false, "/pin"},
+    {"/cache/", Verbs::erase, Route::cache_entry},
     {"/v1/embeddings", Verbs::post, Route::not_supported},
     {"/embeddings", Verbs::post, Route::not_supported},
     {"/embedding", Verbs::post, Route::not_supported},
@@ -44,12 +48,21 @@ constexpr std::array kRows = std::to_array<Row>({
 });
 
 std::string_view allow_of(Verbs verbs) {
-    return verbs == Verbs::get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    switch (verbs) {
+        case Verbs::get:
+            return "GET, HEAD, OPTIONS";
+        case Verbs::post:
+            return "POST, OPTIONS";
+        case Verbs::erase:
+            break;
+    }
+    return "DELETE, OPTIONS";
 }
 
 bool has_method(Verbs verbs, Method method) {
     if (method == Method::options) return true;
     if (verbs == Verbs::post) return method == Method::post;
+    if (verbs == Verbs::erase) return method == Method::erase;
     return method == Method::get || method == Method::head;
 }
 
@@ -101,7 +114,10 @@ std::optional<RouteMatch> match_route(Method method, std::string_view path, bool
         RouteMatch match;
         if (row.path.ends_with('/')) {
             if (!path.starts_with(row.path) || path.size() == row.path.size()) continue;
-            match.rest = std::string(path.substr(row.path.size()));
+            std::string_view rest = path.substr(row.path.size());
+            if (!rest.ends_with(row.after) || rest.size() == row.after.size()) continue;
+            rest.remove_suffix(row.after.size());
+            match.rest = std::string(rest);
         } else if (path != row.path) {
             continue;
         }

@@ -25,10 +25,13 @@ enum class Route : std::uint8_t {
     props,
     slots,
     metrics,
+    cache_list,
+    cache_entry,    // /cache/{id}
+    cache_pin,      // /cache/{id}/pin
     not_supported,  // named by the APIs that clients speak, not offered here
 };
 
-enum class Method : std::uint8_t { get, head, post, options, other };
+enum class Method : std::uint8_t { get, head, post, erase, options, other };
 
 struct Target {
     std::string path;       // percent-decoded

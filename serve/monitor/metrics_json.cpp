@@ -7,26 +7,15 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 
+#include "serve/monitor/metrics_json_parts.hpp"
+
 namespace strata::serve {
 namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kRowsShownMax = 50;      // what a page shows; keeps an answer near 30 KB
 constexpr std::size_t kHistorySeconds = 60;    // of the samples as objects
 constexpr std::size_t kLogLinesShownMax = 20;  // of the engine's stderr
-
-template <class T>
-json::value or_null(const std::optional<T>& value) {
-    return value ? json::value(*value) : json::value(nullptr);
-}
-
-template <class Enum>
-json::value word_or_null(const std::optional<Enum>& value) {
-    if (!value) return nullptr;
-    const std::string_view text = protocol::word(*value);
-    return json::value(json::string_view(text.data(), text.size()));
-}
 
 struct Phase {
     const char* state;
@@ -71,14 +60,19 @@ json::object engine_json(const EngineView& engine) {
     out["weights_mib"] = or_null(info.weights_mib);
     out["arch"] = or_null(info.arch);
     out["quant"] = or_null(info.quant);
+    out["steer"] = or_null(info.steer);
     out["prompt_cache"] = or_null(info.prompt_cache);
     out["conversation_cache_mib"] = or_null(info.conversation_cache_mib);
+    out["conversation_cache_slots"] = or_null(info.conversation_cache_slots);
+    out["conversation_cache_min_free_mib"] = or_null(info.conversation_cache_min_free_mib);
+    out["memory_limit_mib"] = or_null(info.memory_limit_mib);
     out["kv_bytes_per_token"] = or_null(info.kv_bytes_per_token);
     out["state_bytes"] = or_null(info.state_bytes);
     out["model_id"] = or_null(info.model_id);
     out["engine"] = or_null(info.engine);
     out["starts"] = engine.engine_starts;
     out["foreign_lines"] = engine.foreign_lines;
+    out["foreign_dones"] = engine.foreign_dones;
     out["failure"] = engine.failure;
     out["unexpected_ends"] = engine.unexpected_ends;
     json::array lines;
@@ -87,44 +81,6 @@ json::object engine_json(const EngineView& engine) {
         lines.emplace_back(engine.last_lines[i]);
     }
     out["last_lines"] = std::move(lines);
-    return out;
-}
-
-json::object row_json(const HistoryRow& row) {
-    json::object out;
-    out["time"] = row.time_s;
-    out["id"] = row.request_id;
-    out["duration_s"] = row.duration_s;
-    out["queue_ms"] = row.queue_ms;
-    out["ttft_ms"] = or_null(row.ttft_ms);
-    // What the client saw and the log says; a met stop string ends the engine's work by a cancel.
-    const std::string_view finish = protocol::word(row.finish);
-    out["finish"] = json::string_view(finish.data(), finish.size());
-    if (!row.done) {
-        out["failure"] = row.failure;
-        out["prompt_tokens"] = row.prompt_tokens;
-        out["output_tokens"] = row.output_tokens;
-        return out;
-    }
-    const protocol::DoneLine& done = *row.done;
-    out["prompt_tokens"] = done.prompt_tokens;
-    out["prompt_read"] = done.prompt_read;
-    out["reused"] = done.reused;
-    out["output_tokens"] = done.generated;
-    out["prompt_ms"] = done.prompt_ms;
-    out["decode_ms"] = done.decode_ms;
-    out["park_ms"] = or_null(done.park_ms);
-    out["restore_ms"] = or_null(done.restore_ms);
-    out["source"] = word_or_null(done.source);
-    out["miss"] = word_or_null(done.miss);
-    out["common"] = or_null(done.common);
-    out["switched"] = nullptr;
-    out["restored"] = nullptr;
-    if (done.cache_fields) {
-        out["switched"] = done.cache_fields->switched;
-        out["restored"] = done.cache_fields->restored;
-    }
-    out["conv"] = or_null(done.conv);
     return out;
 }
 
@@ -149,7 +105,8 @@ json::object gpu_json(const GpuReading& gpu) {
             {"temperature_c", or_null(gpu.temperature_c)}};
 }
 
-json::object hardware_json(const HardwareReading& reading) {
+json::object hardware_json(const MetricsInput& input, const CacheWatch& watch) {
+    const HardwareReading& reading = input.hardware;
     json::object out;
     out["cpu"] = nullptr;
     if (reading.cpu_share) {
@@ -161,7 +118,13 @@ json::object hardware_json(const HardwareReading& reading) {
         out["ram"] = json::object{{"total_bytes", *reading.ram_total_bytes},
                                   {"available_bytes", *reading.ram_available_bytes},
                                   {"engine_bytes", or_null(reading.engine_resident_bytes)},
-                                  {"server_bytes", or_null(reading.server_resident_bytes)}};
+                                  {"server_bytes", or_null(reading.server_resident_bytes)},
+                                  {"split", nullptr},
+                                  {"lines", ram_lines_json(input.engine, input.cache)}};
+        const std::optional<CachePresent> present = cache_present(input.engine, watch);
+        const auto split = ram_split(reading, input.engine.info,
+                                     present ? std::optional(present->done) : std::nullopt);
+        if (split) out["ram"].as_object()["split"] = ram_split_json(*split);
     }
     json::array gpus;
     for (const GpuReading& gpu : reading.gpus) gpus.push_back(gpu_json(gpu));
@@ -217,7 +180,8 @@ json::object status_json(const EngineView& engine, std::chrono::steady_clock::ti
     return out;
 }
 
-json::object metrics_json(const MetricsInput& input, const RequestHistory& history) {
+json::object metrics_json(const MetricsInput& input, const RequestHistory& history,
+                          const CacheWatch& watch) {
     json::object out;
     out["time"] = input.now_s;
     out["engine"] = engine_json(input.engine);
@@ -226,12 +190,13 @@ json::object metrics_json(const MetricsInput& input, const RequestHistory& histo
     out["live"] = std::move(live);
     json::array rows;
     for (const auto& row : history.newest_first()) {
-        if (rows.size() == kRowsShownMax) break;
+        if (rows.size() == input.rows_shown) break;
         rows.push_back(row_json(row));
     }
     out["requests"] = std::move(rows);
     out["totals"] = totals_json(history.totals());
-    out["hardware"] = hardware_json(input.hardware);
+    out["conversation_cache"] = conversation_cache_json(input.engine, history, watch, input.cache);
+    out["hardware"] = hardware_json(input, watch);
     json::array samples;
     const std::size_t count = input.samples.size();
     for (std::size_t i = count - std::min(count, kHistorySeconds); i < count; ++i) {

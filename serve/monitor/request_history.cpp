@@ -12,6 +12,12 @@ void RequestHistory::add(HistoryRow row) {
         totals_.output_tokens += row.done->generated;
         totals_.prompt_ms += row.done->prompt_ms;
         totals_.decode_ms += row.done->decode_ms;
+        if (row.done->cache_fields && row.done->cache_fields->switched) {
+            ++totals_.switches;
+            if (row.done->cache_fields->restored) ++totals_.hits;
+        }
+    } else {
+        totals_.output_tokens += row.output_tokens;
     }
     rows_.push_front(std::move(row));
     if (rows_.size() > kRowsMax) rows_.pop_back();

@@ -2,7 +2,8 @@
 // start. A DONE line travels whole into its row; nothing is derived from it here.
 //
 // Invariants: 1. at most kRowsMax rows; 2. rows are in order of their end; 3. totals count every
-// row that was ever added and never fall.
+// row that was ever added and never fall. A row without DONE adds itself and the tokens that came
+// out of it.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,12 @@ namespace strata::serve {
 struct HistoryRow {
     double time_s = 0;                       // end of the request, seconds since 1970
     std::string request_id;                  // x-request-id
+    std::uint64_t epoch = 0;                 // of its ticket; 0 = it never held the engine
+    std::uint64_t ticket = 0;                // of the first pass
+    int passes = 0;                          // of the engine that said DONE
+    double began_s = 0;                      // arrival, seconds since 1970
+    std::optional<double> admitted_s;        // when it held the engine, seconds since 1970
+    std::string first_words;                 // of its question; "" = not kept
     double duration_s = 0;                   // arrival to end
     double queue_ms = 0;                     // arrival to holding the engine
     std::optional<double> ttft_ms;           // arrival to the first token; none = no token came
@@ -35,7 +42,9 @@ struct HistoryTotals {
     std::int64_t output_tokens = 0;
     double prompt_ms = 0;
     double decode_ms = 0;
-    double since_s = 0;  // seconds since 1970
+    std::uint64_t switches = 0;
+    std::uint64_t hits = 0;  // switches that came back from a parked conversation
+    double since_s = 0;      // seconds since 1970
 };
 
 class RequestHistory {

@@ -105,7 +105,7 @@ TEST_CASE("The metrics have the seconds of five minutes and the machine's parts"
     gpu.name = "one";
     gpu.load_share = 0.25;
     input.hardware.gpus.push_back(gpu);
-    const auto out = metrics_json(input, history);
+    const auto out = metrics_json(input, history, {});
     const auto& speed = out.at("speed").as_object();
     REQUIRE(speed.at("read").as_array().size() == 300);
     CHECK(speed.at("last_second").as_int64() == 1001);
@@ -163,7 +163,7 @@ TEST_CASE("The metrics have the keys of the page with null for the unknown") {
 
     MetricsInput input;
     input.now_s = 7;
-    const auto out = metrics_json(input, history);
+    const auto out = metrics_json(input, history, {});
     for (const char* key :
          {"time", "engine", "live", "requests", "totals", "hardware", "history"}) {
         INFO(key);

@@ -1,0 +1,58 @@
+// See serve/monitor/monitor.hpp.
+#include "serve/monitor/monitor.hpp"
+
+#include "serve/monitor/merge_passes.hpp"
+
+namespace strata::serve {
+
+Monitor::Monitor(std::function<double()> now_s) : now_s_(std::move(now_s)), history_(now_s_()) {}
+
+void Monitor::ended(HistoryRow row, const std::optional<Ticket>& open) {
+    if (open) {
+        open_[{open->epoch, open->id}] = std::move(row);
+    } else {
+        add(std::move(row));
+    }
+}
+
+void Monitor::on_ticket_done(const Ticket& ticket, const protocol::DoneLine& line) {
+    watch_.done(now_s_(), ticket.epoch, line);
+    auto waiting = open_.extract({ticket.epoch, ticket.id});
+    if (waiting.empty()) return;
+    HistoryRow& row = waiting.mapped();
+    row.done = row.done ? merge_passes(*row.done, line) : line;
+    ++row.passes;
+    add(std::move(row));
+}
+
+void Monitor::on_ticket_lost(const Ticket& ticket) {
+    auto waiting = open_.extract({ticket.epoch, ticket.id});
+    if (!waiting.empty()) add(std::move(waiting.mapped()));
+}
+
+void Monitor::on_conversation(std::uint64_t epoch, const protocol::ConvLine& line) {
+    watch_.conversation(now_s_(), epoch, line);
+}
+
+void Monitor::on_pressure(std::uint64_t epoch, const protocol::PressureLine& line) {
+    watch_.pressure(now_s_(), epoch, line);
+}
+
+void Monitor::add(HistoryRow row) {
+    counts_.add(row);
+    keep_words(row);
+    history_.add(std::move(row));
+}
+
+void Monitor::keep_words(const HistoryRow& row) {
+    if (row.epoch > words_epoch_) {
+        words_epoch_ = row.epoch;
+        words_.clear();
+    }
+    if (row.epoch != words_epoch_ || row.first_words.empty() || !row.done || !row.done->conv)
+        return;
+    words_[*row.done->conv] = row.first_words;
+    if (words_.size() > kWordsMax) words_.erase(words_.begin());
+}
+
+}  // namespace strata::serve
