@@ -131,6 +131,12 @@ TEST_CASE("each limit of a body is met at one below and at it and refused one ab
           [&](std::size_t n) { return with(R"("tools":)" + repeated(tool, n)); }, 200, 400},
          {"one schema", serve::kToolBytesMax,
           [](std::size_t n) { return with(R"("tools":[)" + tool_of(n) + "]"); }, 200, 400},
+         {"tool calls of a message", serve::kToolCallsMax,
+          [](std::size_t n) {
+              return template_request(R"({"messages":[{"role":"assistant","tool_calls":)" +
+                                      repeated(R"({"function":{"name":"f"}})", n) + "}]}");
+          },
+          200, 400},
          {"stop strings", serve::kStopStringsMax,
           [](std::size_t n) { return with(R"("stop":)" + repeated("\"s\"", n)); }, 200, 400},
          {"a stop string", serve::kStopStringBytesMax,
@@ -143,6 +149,33 @@ TEST_CASE("each limit of a body is met at one below and at it and refused one ab
     CHECK(status_of_bytes(server, with(R"("n":0)")) == 400);
     CHECK(status_of_bytes(server, with(R"("n":1)")) == 200);
     CHECK(status_of_bytes(server, with(R"("n":2)")) == 400);
+}
+
+TEST_CASE("entries of logit_bias are counted before they are refused") {
+    LocalServer server;
+    for (const bool pairs : {false, true}) {
+        for (const std::size_t more : {0U, 1U, 2U}) {
+            const std::size_t count = serve::kLogitBiasMax - 1 + more;
+            std::string entries;
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::string id = std::to_string(i);
+                entries += i > 0 ? "," : "";
+                entries += pairs ? "[" + id + ",1]" : "\"" + id + "\":1";
+            }
+            const auto response =
+                post(server.port(), "/apply-template",
+                     R"({"messages":[{"role":"user","content":"hi"}],)"
+                     R"("logit_bias":)" +
+                         (pairs ? "[" + entries + "]" : "{" + entries + "}") + "}");
+            REQUIRE(response);
+            INFO(count << response->body);
+            CHECK(response->status == 400);
+            const bool counted =
+                response->body.find(std::to_string(count) + " entries; allowed: at most 1024") !=
+                std::string::npos;
+            CHECK(counted == (count > 1024));
+        }
+    }
 }
 
 TEST_CASE("the size of a body is limited in either framing") {

@@ -362,14 +362,21 @@ TEST_CASE("source that is nested without end is refused") {
 
 TEST_CASE("each limit of a run is met exactly") {
     TemplateLimits limits;
+    CHECK(limits.steps_max == 10'000'000);
+    CHECK(limits.depth_max == 200);
     limits.output_bytes_max = 10;
+    CHECK(render("{{ x }}", {{"x", "012345678"}}, limits).text == "012345678");
     CHECK(render("{{ x }}", {{"x", "0123456789"}}, limits).text == "0123456789");
+    CHECK(render("{{ x }}{{ x }}", {{"x", "01234"}}, limits).text == "0123401234");
     CHECK_THAT(render("{{ x }}", {{"x", "0123456789a"}}, limits).error,
+               Catch::Contains("10 bytes"));
+    CHECK_THAT(render("{{ x }}{{ x }}a", {{"x", "01234"}}, limits).error,
                Catch::Contains("10 bytes"));
     limits = {};
     limits.depth_max = 5;
     const std::string recursion =
         "{% macro m(n) %}{{ n }}{% if n > 1 %}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(x) }}";
+    CHECK(render(recursion, {{"x", 4}}, limits).text == "4321");
     CHECK(render(recursion, {{"x", 5}}, limits).text == "54321");
     CHECK_THAT(render(recursion, {{"x", 6}}, limits).error, Catch::Contains("more than 5 deep"));
     limits = {};
@@ -377,6 +384,21 @@ TEST_CASE("each limit of a run is met exactly") {
     CHECK(render("{% for i in range(50) %}{% endfor %}", {}, limits).error.empty());
     CHECK_THAT(render("{% for i in range(5000) %}{% endfor %}", {}, limits).error,
                Catch::Contains("1000 steps"));
+}
+
+TEST_CASE("the limit on steps is one number") {
+    // The least limit under which a run comes to its end is the number of its steps.
+    const std::string source = "{% for i in range(50) %}{{ i }}{% endfor %}";
+    const auto ends = [&](std::uint64_t steps) {
+        TemplateLimits limits;
+        limits.steps_max = steps;
+        return render(source, {}, limits).error.empty();
+    };
+    std::uint64_t steps = 1;
+    while (steps < 10'000 && !ends(steps)) ++steps;
+    REQUIRE(steps > 50);
+    for (const std::uint64_t more : {0U, 1U, 2U, 100U}) CHECK(ends(steps + more));
+    for (const std::uint64_t less : {1U, 2U, 50U}) CHECK_FALSE(ends(steps - less));
 }
 
 TEST_CASE("a long conversation is rendered well within the limits") {
