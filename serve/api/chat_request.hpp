@@ -76,6 +76,9 @@ struct ChatRequest {
     ThinkingLevel thinking = ThinkingLevel::unset;
     std::optional<std::int64_t> thinking_budget;  // tokens; absent = the configuration's
     SamplingFields sampling;
+    bool checkpoint = true;               // false: a one-shot, neither continued nor parked
+    std::int64_t pin_messages = 0;        // a checkpoint behind so many stays; 0 = none
+    std::optional<std::string> steering;  // "" = off; absent = the engine's own
     std::vector<std::string> stop;
     std::optional<std::int64_t> max_tokens;  // of the answer; absent = the room left
     bool stream = false;

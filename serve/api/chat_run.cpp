@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 
 #include "serve/api/engine_errors.hpp"
+#include "serve/api/first_words.hpp"
 #include "serve/monitor/merge_passes.hpp"
 
 namespace strata::serve {
@@ -97,6 +98,7 @@ void ChatRun::on_prepared(ApiResult<PreparedChat> prepared) {
     }
     record_.prompt_tokens = prepared->prompt_tokens;
     if (settings.log_prompts) record_.prompt_text = places_.text.decode(prepared->command.ids);
+    if (settings.show_prompts) record_.first_words = first_words(prepared->request);
     top_logprobs_ = static_cast<std::size_t>(prepared->request.top_logprobs);
     decoder_.emplace(decoder_for(places_.text, *prepared));
     budget_ = std::move(prepared->budget);
@@ -125,8 +127,9 @@ std::string ChatRun::keep_alive() {
 }
 
 void ChatRun::on_admitted(const Ticket& ticket) {
-    static_cast<void>(ticket);
+    record_.open = ticket;
     if (phase_ != Phase::waiting) return;
+    record_.ticket = ticket;
     phase_ = Phase::running;
     record_.queue_ms = since_start_ms();
 }
@@ -178,6 +181,8 @@ void ChatRun::show(DecodedText text) {
 
 void ChatRun::on_done(const protocol::DoneLine& line) {
     if (phase_ == Phase::ended) return;
+    record_.open.reset();
+    ++record_.passes;
     begin_answer();
     if (go_on(line)) return;
     const protocol::DoneLine whole = first_done_ ? merge_passes(*first_done_, line) : line;
@@ -222,6 +227,7 @@ bool ChatRun::go_on(const protocol::DoneLine& line) {
 
 void ChatRun::on_failure(const EngineFailure& failure) {
     if (phase_ == Phase::ended) return;
+    record_.open.reset();
     fail(to_api_error(failure, record_.prompt_tokens, n_ctx_));
 }
 
@@ -258,6 +264,8 @@ void ChatRun::fail(const ApiError& error) {
 
 void ChatRun::finish(AnswerFinish how, std::string failure) {
     phase_ = Phase::ended;
+    // An answer that ended between or within its passes: the first one's figures stand.
+    if (!record_.done) record_.done = first_done_;
     record_.finish = how;
     record_.failure = std::move(failure);
     record_.duration_ms = since_start_ms();

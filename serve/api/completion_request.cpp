@@ -5,6 +5,7 @@
 
 #include "serve/api/json_reader.hpp"
 #include "serve/api/openai_fields.hpp"
+#include "serve/api/strata_fields.hpp"
 
 namespace strata::serve {
 
@@ -112,6 +113,7 @@ ApiResult<ChatRequest> parse_openai_completion(std::string_view body) {
     read_shared_fields(reader, request);
     read_logprobs(reader, request);
     check_unsupported(reader);
+    read_strata_fields(reader, request);
     if (fault.any()) return Failure{fault.error()};
     return request;
 }

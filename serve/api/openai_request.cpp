@@ -6,6 +6,7 @@
 #include "serve/api/json_reader.hpp"
 #include "serve/api/openai_fields.hpp"
 #include "serve/api/openai_messages.hpp"
+#include "serve/api/strata_fields.hpp"
 #include "serve/api/thinking_fields.hpp"
 
 namespace strata::serve {
@@ -95,6 +96,7 @@ ApiResult<ChatRequest> parse_openai_chat(std::string_view body) {
     request.template_variables = read_template_variables(reader);
     request.thinking = read_thinking(reader);
     request.thinking_budget = read_thinking_budget(reader);
+    read_strata_fields(reader, request);
     if (fault.any()) return Failure{fault.error()};
     return request;
 }

@@ -139,6 +139,29 @@ ApiResult<RenderedPrompt> chat_prompt(const ChatRequest& request, const TextMode
     return std::move(*rendered);
 }
 
+// Tokens of the prompt that the first `pin_messages` messages are: as far as a prompt of them alone
+// goes the same way. Another template says by itself what stands between two messages.
+ApiResult<std::int64_t> pinned_tokens(const ChatRequest& request, const TextModel& text,
+                                      const TemplateLimits& limits,
+                                      const std::vector<TokenId>& prompt) {
+    ChatRequest head = request;
+    head.messages.resize(static_cast<std::size_t>(request.pin_messages));
+    TemplateDict variables = template_variables(head, knows_developer(text));
+    set_variable(variables, "add_generation_prompt", TemplateValue(false));
+    const Result<RenderedPrompt> rendered = text.render_prompt(variables, limits);
+    if (!rendered) {
+        return Failure{bad_prompt(
+            "strata.pin_messages",
+            "strata.pin_messages is " + std::to_string(request.pin_messages) +
+                "; the template refuses so many messages alone: " + rendered.error().text)};
+    }
+    const auto parted =
+        std::mismatch(prompt.begin(), prompt.end(), rendered->ids.begin(), rendered->ids.end());
+    const std::int64_t same = parted.first - prompt.begin();
+    // At least one token is always left to read.
+    return std::min(same, static_cast<std::int64_t>(prompt.size()) - 1);
+}
+
 std::int32_t clamped(std::int64_t value) {
     return static_cast<std::int32_t>(std::min<std::int64_t>(
         std::max<std::int64_t>(value, 0), std::numeric_limits<std::int32_t>::max()));
@@ -231,6 +254,8 @@ protocol::GenCommand gen_command(const ChatRequest& request, const RequestDefaul
     command.ignore_eos = asked.ignore_eos;
     command.root = prompt.root_tokens;
     command.think = std::string(word(request.thinking));
+    command.ckpt = request.checkpoint;
+    command.steer = request.steering;
     if (request.logprobs) command.logprobs = std::max(1, clamped(request.top_logprobs));
     command.ids = prompt.ids;
     return command;
@@ -283,6 +308,12 @@ ApiResult<PreparedChat> prepare_chat(ChatRequest request, const TextModel& text,
     }
     prepared.command = gen_command(request, settings.defaults, *rendered,
                                    n_ctx - prepared.prompt_tokens, any_seed);
+    if (request.pin_messages > 0) {
+        const ApiResult<std::int64_t> pin = pinned_tokens(
+            request, text, template_limits(settings, body_bytes, n_ctx), rendered->ids);
+        if (!pin) return pin.failure();
+        prepared.command.pin = *pin;
+    }
     rendered->ids.clear();
     if (!request.raw) {
         prepared.budget = begin_thinking_budget(budget, text, n_ctx, *rendered, prepared.command);
