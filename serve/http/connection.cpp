@@ -22,6 +22,9 @@ constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kReadBytes = 64U << 10U;  // one read: a body of MiB in few calls
 // A probe may get lost; three unanswered ones are no accident.
 constexpr int kProbes = 3;
+// What the kernel may hold of an answer that it has not begun to send: more would only hide from
+// the outbox that a client is slow, for MiB of memory a connection.
+constexpr int kKernelUnsentBytes = 128 << 10;
 constexpr int kProbesInTime = 6;  // so many in the time of silence before the first one
 
 // What Asio has no name for: a whole number at the level of TCP.
@@ -68,6 +71,7 @@ Connection::Connection(net::ip::tcp::socket socket, std::chrono::milliseconds st
     : socket_(std::move(socket)), timer_(socket_.get_executor()) {
     boost::system::error_code ignored;
     socket_.set_option(net::ip::tcp::no_delay(true), ignored);
+    socket_.set_option(TcpOption<TCP_NOTSENT_LOWAT>(kKernelUnsentBytes), ignored);
     ask_when_silent(socket_, still_there_time);
 }
 

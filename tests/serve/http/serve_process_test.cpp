@@ -41,6 +41,22 @@ void begin_stream(HttpClient& client) {
     for (int i = 0; i < 3; ++i) REQUIRE(client.event());
 }
 
+// 1,500 chunks a second for the five seconds of grace: more than the kernel holds for a client with
+// a small window, less than the limit on unsent bytes.
+ServerOptions engine_far_ahead() {
+    ServerOptions options = engine_with({"--tokens-per-second", "1500"});
+    options.server = {"--max-context", "100000"};
+    return options;
+}
+
+// A stream of which nothing is read; its window lets the rest through in time once somebody reads.
+void begin_to_fall_behind(HttpClient& client) {
+    constexpr int kWindowBytes = 64 << 10;
+    client.small_receive_buffer(kWindowBytes);
+    REQUIRE(client.send(post_request(kPath, chat(R"(,"stream":true,"max_tokens":30000)"))));
+    REQUIRE(client.head());
+}
+
 std::string status_of(const ServerProcess& server) {
     const auto response = get(server.port(), "/status");
     return response ? response->body : "";
@@ -196,16 +212,9 @@ TEST_CASE("idle connections do not hold up the end and a hangup is an orderly on
 }
 
 TEST_CASE("the last words of a stream reach a client that is behind") {
-    // 3,000 chunks a second for five seconds: more than the sockets hold, less than the limit on
-    // unsent bytes; and a window that lets them through in time once somebody reads.
-    constexpr int kWindowBytes = 64 << 10;
-    ServerOptions options = engine_with({"--tokens-per-second", "3000"});
-    options.server = {"--max-context", "100000"};
-    ServerProcess server(options);
+    ServerProcess server(engine_far_ahead());
     HttpClient client(server.port());
-    client.small_receive_buffer(kWindowBytes);
-    REQUIRE(client.send(post_request(kPath, chat(R"(,"stream":true,"max_tokens":30000)"))));
-    REQUIRE(client.head());
+    begin_to_fall_behind(client);
     server.signal(SIGTERM);
     REQUIRE(server.log_has("while it was shut down"));
     std::string last;
@@ -213,6 +222,44 @@ TEST_CASE("the last words of a stream reach a client that is behind") {
     CHECK(client.body_ended());
     CHECK(last.find(R"({"error":{"message":)") != std::string::npos);
     CHECK(server.wait_exit() == 0);
+}
+
+// The control of the one before: what a server that does not wait still had to say is lost, so it
+// was not the kernel that kept those words.
+TEST_CASE("a server that is told not to wait takes the last words of a stream along") {
+    ServerProcess server(engine_far_ahead());
+    HttpClient client(server.port());
+    begin_to_fall_behind(client);
+    server.signal(SIGTERM);
+    REQUIRE(server.log_has("while it was shut down"));
+    server.signal(SIGTERM);
+    CHECK(server.wait_exit(2s) == 130);
+    std::string last;
+    while (const auto event = client.event(5s)) last = *event;
+    CHECK_FALSE(client.body_ended());
+    CHECK(last.find(R"({"error":{"message":)") == std::string::npos);
+}
+
+TEST_CASE("a client that shut down its sending half is answered and missed when it leaves") {
+    ServerProcess server(slow_engine());
+    HttpClient client(server.port());
+    REQUIRE(client.send(post_request(kPath, chat(R"(,"max_tokens":25)"))));
+    client.half_close();
+    auto response = client.response();
+    while (response && response->status == 100) response = client.response();
+    REQUIRE(response);
+    CHECK(response->body.find(R"("completion_tokens":25)") != std::string::npos);
+    for (const std::string& fields : {std::string(), std::string(R"(,"stream":true)")}) {
+        INFO(fields);
+        HttpClient leaving(server.port());
+        REQUIRE(leaving.send(post_request(kPath, chat(R"(,"max_tokens":2000)" + fields))));
+        leaving.half_close();
+        REQUIRE(
+            eventually([&] { return status_of(server).find("generating") != std::string::npos; }));
+        leaving.close();
+        CHECK(eventually(
+            [&] { return status_of(server).find(R"("state":"idle")") != std::string::npos; }, 1s));
+    }
 }
 
 TEST_CASE("a log in JSON is one object a line and a request has its numbers in it") {
