@@ -321,4 +321,47 @@ TEST_CASE("Help is grouped and fits a terminal and can be searched") {
     CHECK(asked->help_word == "port");
 }
 
+TEST_CASE("The engine comes and goes by the settings that were given and their limits hold") {
+    Scene scene;
+    Scene::write("model.gguf", "x");
+    Scene::write("strata-m.json", R"({"model":"model.gguf","lazy":true,"idle_unload":600,
+        "before_load":"true","before_load_timeout_s":5,"min_free_vram_mib":20000,
+        "reasoning_budget_tokens":0})");
+    const auto read_file = read({"--model", "m"});
+    REQUIRE(read_file);
+    const Config& config = read_file->config;
+    CHECK(config.load.lazy);
+    CHECK(config.load.idle_unload == 600);
+    CHECK(config.load.before_load == "true");
+    CHECK(config.load.before_load_timeout_s == 5);
+    CHECK(config.load.min_free_vram_mib == 20000);
+    CHECK(config.sampling.reasoning_budget_tokens == 0);
+    Scene::write("strata-none.json", R"({"model":"model.gguf","reasoning_budget_tokens":null})");
+    const auto plain = read({"--model", "none"});
+    REQUIRE(plain);
+    CHECK_FALSE(plain->config.sampling.reasoning_budget_tokens);
+    CHECK_FALSE(plain->config.load.lazy);
+    CHECK(plain->config.load.idle_unload == 0);
+    CHECK(contains(show_configuration(*plain), "reasoning_budget_tokens = unlimited  (default)"));
+
+    const std::vector<std::pair<const char*, std::vector<const char*>>> bad = {
+        {"--idle-unload", {"-1", "1.5", "31536001", "x", ""}},
+        {"--before-load-timeout-s", {"0", "3601", "-1"}},
+        {"--min-free-vram-mib", {"-1", "16777217", "1e99"}},
+        {"--reasoning-budget-tokens", {"-1", "2147483648", "0.5", "all"}},
+        {"--before-load", {""}},
+    };
+    for (const auto& [flag, values] : bad) {
+        for (const char* value : values) {
+            const std::string text = refusal({"--model", "m", flag, value});
+            INFO(flag << " " << value << ": " << text);
+            CHECK(contains(text, std::string("(flag ") + flag + ") is not allowed; allowed: "));
+        }
+    }
+    Scene::write("strata-q.json", R"({"model":"model.gguf","idle_unload":"600"})");
+    CHECK(contains(refusal({"--model", "q"}), "idle_unload = \"600\" (strata-q.json)"));
+    Scene::write("strata-b.json", R"({"model":"model.gguf","reasoning_budget_tokens":true})");
+    CHECK(contains(refusal({"--model", "b"}), "allowed: a whole number from 0 to 2147483647"));
+}
+
 }  // namespace strata::serve
