@@ -55,9 +55,10 @@ std::string signal_text(const EngineExit& end) {
     if (name != nullptr) text += std::string(" (SIG") + name + ")";
     if (end.status->core) text += ", core dumped,";
     if (number == SIGKILL && end.cause == EndCause::none && end.phase != EnginePhase::shutdown) {
-        text += end.oom_kills > 0
-                    ? ", which the kernel sent because memory ran out (oom_kill in memory.events),"
-                    : ", which this server did not send (out of memory, or by hand),";
+        text +=
+            end.oom_kills > 0
+                ? ", which the kernel sent because memory ran out (oom_kill of its control group),"
+                : ", which this server did not send (out of memory, or by hand),";
     }
     return text;
 }

@@ -5,8 +5,8 @@
 
 namespace strata::serve {
 
-// oom_kill of memory.events (cgroup v2) of the group this process is in; 0 where that cannot be
-// read.
+// oom_kill of the group this process is in (cgroup v2: memory.events, v1: memory.oom_control); 0
+// where that cannot be read.
 std::uint64_t oom_kill_count();
 
 }  // namespace strata::serve

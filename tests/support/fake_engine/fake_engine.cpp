@@ -32,6 +32,7 @@
 //   sleep MS                waits, answers PING meanwhile
 //   hang MS                 waits and reads nothing
 //   spin MS                 burns CPU and reads nothing
+//   grow MIB                takes so much memory and keeps it
 //   pings on|off            whether PING is answered from now on
 //   parked [FIELDS]         CACHE is answered at once with these rows; alone: with none
 //   ignore WORD...          signals by name or number; eof, quit, stop

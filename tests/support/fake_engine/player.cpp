@@ -34,6 +34,7 @@ const std::map<std::string, Verb>& verbs() {
         {"sleep", &Player::sleep},
         {"hang", &Player::hang},
         {"spin", &Player::spin},
+        {"grow", &Player::grow},
         {"die", &Player::die},
         {"exit", &Player::leave},
         {"ignore", &Player::ignore},
@@ -171,6 +172,17 @@ void Player::hang(const Statement& statement) {
 void Player::spin(const Statement& statement) {
     const auto until = std::chrono::steady_clock::now() + milliseconds(number(statement, 0, 1000));
     while (std::chrono::steady_clock::now() < until) {
+    }
+}
+
+void Player::grow(const Statement& statement) {
+    constexpr std::int64_t kMiB = 1 << 20;
+    constexpr std::int64_t kPageBytes = 4096;
+    for (std::int64_t left = number(statement, 0, 1); left > 0; --left) {
+        grown_.emplace_back(kMiB);
+        for (std::int64_t at = 0; at < kMiB; at += kPageBytes) {
+            grown_.back()[static_cast<std::size_t>(at)] = 1;
+        }
     }
 }
 

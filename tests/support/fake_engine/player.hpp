@@ -30,6 +30,7 @@ class Player {
     void sleep(const Statement& statement);
     void hang(const Statement& statement);
     void spin(const Statement& statement);
+    void grow(const Statement& statement);
     void die(const Statement& statement);
     void leave(const Statement& statement);
     void ignore(const Statement& statement);
@@ -58,6 +59,7 @@ class Player {
     Wire& wire_;
     Story& story_;
     std::int64_t start_number_;
+    std::vector<std::vector<char>> grown_;
     std::uint64_t id_ = 0;
     std::vector<std::uint64_t> ids_;  // of every GEN taken, in order
 };
