@@ -140,7 +140,7 @@ void RunningServer::show_ready(const EngineView& view) {
     const bool first = !std::exchange(address_said_, true);
     epoch_said_ready_ = view.epoch;
     if (!first) {
-        log_.line("the engine is ready again (start " + std::to_string(view.epoch) + ")");
+        log_.line("the engine is ready (start " + std::to_string(view.epoch) + ")");
         return;
     }
     ReadyFacts facts;

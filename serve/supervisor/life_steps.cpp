@@ -42,6 +42,9 @@ bool EngineSupervisor::unload(std::function<void()> when_settled) {
     if (!desk_.idle()) return false;
     when_settled_.push_back(std::move(when_settled));
     begun_ = true;
+    if (!settled(life_) || life_ == LifeState::ready) {
+        log_.event("the model is unloaded, as asked for");
+    }
     step(LifeEvent::unload);
     if (settled(life_)) enter(life_);
     return true;
