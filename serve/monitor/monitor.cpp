@@ -1,6 +1,8 @@
 // See serve/monitor/monitor.hpp.
 #include "serve/monitor/monitor.hpp"
 
+#include <algorithm>
+
 #include "serve/monitor/merge_passes.hpp"
 
 namespace strata::serve {
@@ -39,6 +41,8 @@ void Monitor::on_pressure(std::uint64_t epoch, const protocol::PressureLine& lin
 }
 
 void Monitor::add(HistoryRow row) {
+    // Tokens of a last pass that never said DONE were written all the same.
+    if (row.done) row.done->generated = std::max(row.done->generated, row.output_tokens);
     counts_.add(row);
     keep_words(row);
     history_.add(std::move(row));

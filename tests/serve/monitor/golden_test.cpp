@@ -114,8 +114,7 @@ void first_epoch(MonitorStory& story) {
                            "id=2 conv=2 source=root miss=new common=500 park_ms=31.5 parked_now=1 "
                            "retained=0"));
     story.now_s = kNow - 273.5;
-    monitor.on_conversation(
-        1, conv_of("CONV skip conv=2 tokens=964 bytes=0 id=3 reason=budget"));
+    monitor.on_conversation(1, conv_of("CONV skip conv=2 tokens=964 bytes=0 id=3 reason=budget"));
     story.now_s = kNow - 273;
     monitor.on_conversation(
         1, conv_of("CONV restore entry=1 conv=1 tokens=1040 bytes=67108864 ms=12.5 id=3"));
