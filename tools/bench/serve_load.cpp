@@ -1,16 +1,21 @@
-// strata-serve-load: what many clients cost each other. Two runs against the server's own rooms in
-// a process of their own, with an engine that answers all at once at a fixed pace:
+// strata-serve-load: what many clients cost each other. Three runs:
 //
 //   streams   512 event streams of 50 chunks a second: every chunk is checked against what the
 //             engine said, and its way from the engine to the client is timed
+//   turns     the same 512 clients and as many chunks a second in all through strata-serve, its
+//             supervisor and an engine process, which answers one after the other
 //   slow      2,000 connections that trickle their headers and 2,000 that say nothing, while 32
 //             normal clients time the first byte of their answers
+//
+// In the first and the last the server's own rooms run in a process of their own, with an engine in
+// it that answers all at once at a fixed pace: the supervisor serves one request at a time.
 //
 // Prints its figures with the wanted ones; status 1 when one is missed, 2 for a bad option.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -25,11 +30,14 @@
 #include "protocol/gguf/gguf.hpp"
 #include "tools/bench/load/clients.hpp"
 #include "tools/bench/load/server_side.hpp"
+#include "tools/bench/load/turn_engine.hpp"
+#include "tools/bench/load/whole_server.hpp"
 
 namespace strata::bench {
 namespace {
 
-constexpr std::chrono::microseconds kBetweenTokens{20'000};  // 50 chunks a second
+constexpr std::chrono::microseconds kBetweenTokens{20'000};
+constexpr double kPerSecond = 1e6 / kBetweenTokens.count();  // 50 chunks
 constexpr double kAddedMsMax = 25;
 constexpr double kFirstByteMsMax = 100;
 constexpr long kResidentKibMax = 8L << 10;
@@ -40,6 +48,8 @@ struct Options {
     std::string json;
     StreamPlan plan;
     std::int64_t seconds = 30;
+    std::string only;  // the name of one run; "" = all
+    bool wants(std::string_view name) const { return only.empty() || only == name; }
 };
 
 std::optional<Options> read_options(int argc, char** argv) {
@@ -56,6 +66,9 @@ std::optional<Options> read_options(int argc, char** argv) {
             options.json = value;
         } else if (flag == "--model") {
             options.model = value;
+        } else if (flag == "--only" &&
+                   (value == "streams" || value == "turns" || value == "slow")) {
+            options.only = value;
         } else if (flag == "--streams" && good) {
             options.plan.streams = static_cast<std::size_t>(number);
         } else if (flag == "--seconds" && good) {
@@ -107,36 +120,36 @@ struct Report {
     std::string text = "{";
     bool good = true;
 
-    void line(const char* name, double value, const char* unit, double most) {
+    void line(const std::string& name, double value, const char* unit, double most) {
         const bool met = value <= most;
         good = good && met;
-        std::printf("  %-34s %12.3f %-6s wanted: at most %g%s\n", name, value, unit, most,
+        std::printf("  %-34s %12.3f %-6s wanted: at most %g%s\n", name.c_str(), value, unit, most,
                     met ? "" : "   MISSED");
         add(name, value);
     }
-    void fact(const char* name, double value, const char* unit) {
-        std::printf("  %-34s %12.3f %s\n", name, value, unit);
+    void fact(const std::string& name, double value, const char* unit) {
+        std::printf("  %-34s %12.3f %s\n", name.c_str(), value, unit);
         add(name, value);
     }
-    void add(const char* name, double value) {
+    void add(const std::string& name, double value) {
         char number[64];
         std::snprintf(number, sizeof number, "%.3f", value);
-        text += (text.size() > 1 ? ",\"" : "\"") + std::string(name) + "\":" + number;
+        text += (text.size() > 1 ? ",\"" : "\"") + name + "\":" + number;
     }
 };
 
-void report_streams(const StreamFigures& figures, const Options& options, Report& report) {
-    std::printf("streams: %zu of 50 chunks/s, %zu tokens each\n", options.plan.streams,
-                options.plan.tokens);
-    report.fact("stream chunks", static_cast<double>(figures.chunks), "");
-    report.line("lost, reordered or foreign", static_cast<double>(figures.faults), "", 0);
-    report.fact("added latency p50", quantile(figures.latencies_ms, 0.5), "ms");
-    report.line("added latency p99", quantile(figures.latencies_ms, 0.99), "ms", kAddedMsMax);
-    report.fact("added latency max", quantile(figures.latencies_ms, 1.0), "ms");
+// `run` stands before the names in the JSON.
+void report_streams(const StreamFigures& figures, const std::string& run, Report& report) {
+    const auto name = [&run](const char* of) { return run + of; };
+    report.fact(name("chunks"), static_cast<double>(figures.chunks), "");
+    report.line(name("lost, reordered or foreign"), static_cast<double>(figures.faults), "", 0);
+    report.fact(name("added latency p50"), quantile(figures.latencies_ms, 0.5), "ms");
+    report.line(name("added latency p99"), quantile(figures.latencies_ms, 0.99), "ms", kAddedMsMax);
+    report.fact(name("added latency max"), quantile(figures.latencies_ms, 1.0), "ms");
     const auto& kib = figures.resident_kib;
-    report.fact("resident set", kib.empty() ? 0.0 : static_cast<double>(kib.back()), "KiB");
-    report.line("growth of the resident set",
-                static_cast<double>(resident_growth(figures.resident_kib)), "KiB", kResidentKibMax);
+    report.fact(name("resident set"), kib.empty() ? 0.0 : static_cast<double>(kib.back()), "KiB");
+    report.line(name("growth of the resident set"), static_cast<double>(resident_growth(kib)),
+                "KiB", kResidentKibMax);
 }
 
 void report_slow(const FirstByteFigures& figures, const SlowPlan& plan, Report& report) {
@@ -155,25 +168,25 @@ int fail(const std::string& text) {
     return 2;
 }
 
-int run(const Options& options) {
-    const auto header = gguf::read_header(options.model);
-    if (!header) return fail(options.model + ": " + header.error().text);
-    const auto text = serve::TextModel::from_header(*header);
-    if (!text) return fail(options.model + ": " + text.error().text);
-    allow_descriptors();
-    const Words words = words_of(*text);
+int run_rooms(const Options& options, const serve::TextModel& text, const Words& words,
+              Report& report) {
     const SaidTimes said = shared_times(options.plan);
     if (said.rows == nullptr) return fail("no memory for the times");
-    const ServerUnderLoad server = start_server(*text, words, said, kBetweenTokens);
+    const ServerUnderLoad server = start_server(text, words, said, kBetweenTokens);
     if (server.port == 0) return fail("the server did not start");
-    Report report;
     {
         Clients clients(server.port);
-        report_streams(clients.run_streams(options.plan, words.texts, said, server.pid), options,
-                       report);
-        SlowPlan plan;
-        plan.time = std::chrono::seconds(options.seconds);
-        report_slow(clients.run_beside_slow(plan, server.pid), plan, report);
+        if (options.wants("streams")) {
+            std::printf("streams: %zu of 50 chunks/s, %zu tokens each\n", options.plan.streams,
+                        options.plan.tokens);
+            report_streams(clients.run_streams(options.plan, words.texts, said, server.pid), "",
+                           report);
+        }
+        if (options.wants("slow")) {
+            SlowPlan plan;
+            plan.time = std::chrono::seconds(options.seconds);
+            report_slow(clients.run_beside_slow(plan, server.pid), plan, report);
+        }
     }
     int status = 0;
     if (::waitpid(server.pid, &status, WNOHANG) != 0) {
@@ -181,18 +194,77 @@ int run(const Options& options) {
     }
     ::kill(server.pid, SIGKILL);
     ::waitpid(server.pid, nullptr, 0);
+    return 0;
+}
+
+int run_turns(const Options& options, const Words& words, Report& report) {
+    const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe");
+    TurnPlan turns;
+    turns.streams = options.plan.streams;
+    turns.tokens = options.plan.tokens;
+    turns.tokens_per_second = static_cast<double>(turns.streams) * kPerSecond;
+    WholeServer server((own.parent_path() / "strata-serve").string(), own.string(), options.model,
+                       turns);
+    if (server.port() == 0) return fail("strata-serve did not get ready");
+    StreamPlan plan = options.plan;
+    plan.skip = 0;  // nobody's beginning is another one's
+    std::printf("turns: %zu clients at once, served one by one at %.0f chunks/s, %zu tokens each\n",
+                turns.streams, turns.tokens_per_second, turns.tokens);
+    Clients clients(server.port());
+    const auto began = std::chrono::steady_clock::now();
+    const StreamFigures figures =
+        clients.run_streams(plan, words.texts, server.said(), server.pid());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    report_streams(figures, "turns: ", report);
+    report.fact("turns: chunks a second", static_cast<double>(figures.chunks) / took.count(), "");
+    return server.ended() ? fail("strata-serve ended by itself") : 0;
+}
+
+int run(const Options& options) {
+    const auto header = gguf::read_header(options.model);
+    if (!header) return fail(options.model + ": " + header.error().text);
+    const auto text = serve::TextModel::from_header(*header);
+    if (!text) return fail(options.model + ": " + text.error().text);
+    allow_descriptors();
+    const Words words = words_of(*text);
+    Report report;
+    int status = 0;
+    if (options.wants("turns")) status = run_turns(options, words, report);
+    if (status == 0 && options.only != "turns") status = run_rooms(options, *text, words, report);
+    if (status != 0) return status;
     if (!options.json.empty()) std::ofstream(options.json) << report.text << "}\n";
     return report.good ? 0 : 1;
+}
+
+// strata-serve-load --as-engine TIMES STREAMS TOKENS RATE --model FILE and what else a server says.
+int run_as_engine(const std::vector<std::string_view>& words) {
+    constexpr std::size_t kOwnWords = 5;
+    if (words.size() < kOwnWords) return 2;
+    TurnPlan plan;
+    plan.times_path = words[1];
+    plan.streams = std::stoul(std::string(words[2]));
+    plan.tokens = std::stoul(std::string(words[3]));
+    plan.tokens_per_second = std::stod(std::string(words[4]));
+    const auto model = std::find(words.begin(), words.end(), "--model");
+    if (model == words.end() || model + 1 == words.end()) return 2;
+    const auto header = gguf::read_header(std::string(model[1]));
+    if (!header) return fail(header.error().text);
+    const auto text = serve::TextModel::from_header(*header);
+    if (!text) return fail(text.error().text);
+    return run_turn_engine(plan, words_of(*text));
 }
 
 }  // namespace
 }  // namespace strata::bench
 
 int main(int argc, char** argv) {
+    const std::vector<std::string_view> words(argv + 1, argv + argc);
+    if (!words.empty() && words[0] == "--as-engine") return strata::bench::run_as_engine(words);
     const auto options = strata::bench::read_options(argc, argv);
     if (!options) {
         std::fputs(
-            "strata-serve-load [--streams N] [--seconds N] [--model FILE.gguf] [--json FILE]\n",
+            "strata-serve-load [--streams N] [--seconds N] [--only streams|turns|slow] "
+            "[--model FILE.gguf] [--json FILE]\n",
             stderr);
         return 2;
     }
