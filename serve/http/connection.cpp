@@ -9,8 +9,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 
 namespace strata::serve {
 
@@ -27,7 +25,7 @@ constexpr int kProbes = 3;
 constexpr int kKernelUnsentBytes = 128 << 10;
 constexpr int kProbesInTime = 6;  // so many in the time of silence before the first one
 
-// What Asio has no name for: a whole number at the level of TCP.
+// What Asio has no name for: a whole number at the level of TCP. Its headers bring the numbers.
 template <int kName>
 class TcpOption {
   public:

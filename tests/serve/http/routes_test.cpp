@@ -67,9 +67,9 @@ TEST_CASE("a target is decoded or refused") {
     CHECK(parse_target("HTTP://localhost?x=1")->path == "/");
     CHECK(parse_target("HTTP://localhost?x=1")->query == "x=1");
     CHECK(parse_target("*")->path == "*");
-    for (const char* bad : {"", "a", "/%", "/%4", "/%zz", "/%00", "/a%0d%0ab", "localhost:80",
-                            "/%7f", "http://", "http:///health", "http://?x",
-                            "https://user@localhost/", "ftp://a/", "http:/health"}) {
+    for (const char* bad :
+         {"", "a", "/%", "/%4", "/%zz", "/%00", "/a%0d%0ab", "localhost:80", "/%7f", "http://",
+          "http:///health", "http://?x", "https://user@localhost/", "ftp://a/", "http:/health"}) {
         INFO(bad);
         CHECK_FALSE(parse_target(bad));
     }
