@@ -365,3 +365,36 @@ TEST_CASE("The engine comes and goes by the settings that were given and their l
 }
 
 }  // namespace strata::serve
+
+TEST_CASE("The window of the Monitor is a whole number from 1 to 500 or not given") {
+    const Scene scene;
+    Scene::write("m.gguf", "x");
+    const auto with = [](const std::string& value) {
+        Scene::write("strata-chat.json",
+                     R"({"model":"m.gguf","monitor_cache_window":)" + value + "}");
+        return read({"--model", "chat"});
+    };
+    CHECK(read({"--model", "m.gguf"})->config.monitor_cache_window == 20);
+    CHECK(with("1")->config.monitor_cache_window == 1);
+    CHECK(with("500")->config.monitor_cache_window == 500);
+    CHECK(with("20.0")->config.monitor_cache_window == 20);
+    CHECK(with("null")->config.monitor_cache_window == 20);
+    CHECK(read({"--model", "chat", "--monitor-cache-window", "7"})->config.monitor_cache_window ==
+          7);
+    for (const std::string value : {"\"20\"", "20.5", "0", "501", "true", "-1", "[20]", "{}"}) {
+        const auto got = with(value);
+        INFO(value);
+        REQUIRE_FALSE(got.ok());
+        CHECK(contains(got.error().text, "monitor_cache_window"));
+        CHECK(contains(got.error().text, "a whole number from 1 to 500"));
+        CHECK(contains(got.error().text, "strata-chat.json"));
+        const std::string bare = value == "\"20\"" ? "20" : value;
+        const bool scalar = value.front() != '[' && value.front() != '{';
+        CHECK((!scalar || contains(got.error().text, bare)));
+    }
+    for (const char* value : {"0", "501", "20.5", "x", ""}) {
+        INFO(value);
+        CHECK(contains(refusal({"--model", "m.gguf", "--monitor-cache-window", value}),
+                       "a whole number from 1 to 500"));
+    }
+}
