@@ -364,8 +364,6 @@ TEST_CASE("The engine comes and goes by the settings that were given and their l
     CHECK(contains(refusal({"--model", "b"}), "allowed: a whole number from 0 to 2147483647"));
 }
 
-}  // namespace strata::serve
-
 TEST_CASE("The window of the Monitor is a whole number from 1 to 500 or not given") {
     const Scene scene;
     Scene::write("m.gguf", "x");
@@ -398,3 +396,5 @@ TEST_CASE("The window of the Monitor is a whole number from 1 to 500 or not give
                        "a whole number from 1 to 500"));
     }
 }
+
+}  // namespace strata::serve
