@@ -59,6 +59,9 @@ ApiSettings api_settings(const Config& config, const ModelFacts& facts, std::int
     settings.log_prompts = config.log_prompts;
     settings.show_prompts = config.show_prompts;
     const EngineSettings& engine = config.engine_settings;
+    for (const std::string& vector : engine.control_vectors) {
+        settings.steering_names.push_back(vector.substr(0, vector.find('=')));
+    }
     settings.cache.enabled = engine.conversation_cache_mib > 0 &&
                              engine.conversation_cache_slots > 0 && engine.prompt_cache > 0;
     settings.cache.floor_bytes =

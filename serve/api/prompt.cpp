@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "serve/api/strata_fields.hpp"
+
 namespace strata::serve {
 
 namespace {
@@ -288,6 +290,8 @@ ApiResult<PreparedChat> prepare_chat(ChatRequest request, const TextModel& text,
     const std::optional<std::int64_t> budget =
         request.thinking_budget ? request.thinking_budget : settings.defaults.thinking_budget;
     if (budget == 0) request.thinking = ThinkingLevel::off;
+    if (auto refusal = steering_refusal(request, settings.steering_names))
+        return Failure{std::move(*refusal)};
     ApiResult<RenderedPrompt> rendered =
         request.raw ? raw_prompt(*request.raw, text)
                     : chat_prompt(request, text, template_limits(settings, body_bytes, n_ctx));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "serve/monitor/metrics_json_parts.hpp"
 
@@ -39,6 +40,7 @@ struct ApiSettings {
     RequestDefaults defaults;
     bool log_prompts = false;   // keep prompt and answer for the log
     bool show_prompts = false;  // /metrics and /cache have a conversation's first words
+    std::vector<std::string> steering_names;  // modes that a request may name
     CacheAsked cache;           // what was asked of the engine, and the Monitor's window
     std::string template_date;  // strftime_now's day; "" = today
     std::string version;        // of the server

@@ -72,4 +72,18 @@ void read_strata_fields(FieldReader& reader, ChatRequest& request) {
     read_steering(inner, request);
 }
 
+std::optional<ApiError> steering_refusal(const ChatRequest& request,
+                                         const std::vector<std::string>& names) {
+    if (!request.steering || request.steering->empty()) return std::nullopt;
+    if (std::find(names.begin(), names.end(), *request.steering) != names.end()) {
+        return std::nullopt;
+    }
+    ApiError error;
+    error.param = "strata.steering";
+    error.code = "invalid_value";
+    error.message = "strata.steering is " + *request.steering + "; allowed: false";
+    for (const std::string& name : names) error.message += ", " + name;
+    return error;
+}
+
 }  // namespace strata::serve

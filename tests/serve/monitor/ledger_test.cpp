@@ -327,6 +327,7 @@ TEST_CASE("What strata asks for reaches GEN and what is malformed is refused wit
         {"{\"pin_messages\":-1}", "strata.pin_messages"},
         {"{\"pin_messages\":\"1\"}", "strata.pin_messages"},
         {"{\"steering\":true}", "strata.steering"},
+        {"{\"steering\":\"nobody\"}", "strata.steering"},
         {"{\"steering\":\"two words\"}", "strata.steering"},
         {"{\"steering\":\"\"}", "strata.steering"},
         {"{\"pin\":1}", "strata.pin"},
@@ -338,6 +339,18 @@ TEST_CASE("What strata asks for reaches GEN and what is malformed is refused wit
         CHECK(refused.sink->param == path);
         CHECK(refused.sink->kind == ErrorKind::invalid_request);
     }
+}
+
+TEST_CASE("A steering mode that the engine has reaches GEN by its name") {
+    ApiSettings settings;
+    settings.steering_names = {"calm"};
+    ServiceStage stage(settings);
+    stage.ready();
+    const Client client = stage.chat("one", ",\"strata\":{\"steering\":\"calm\"}");
+    CHECK(stage.take_gen().line.find(" steer=calm") != std::string::npos);
+    const Client plain = stage.chat("one");
+    stage.say("DONE 0 9 1.0 1.0 stop 0 0 0 0 0 0 0 0 9 id=1");
+    CHECK(stage.take_gen().line.find("steer=") == std::string::npos);
 }
 
 TEST_CASE("The format of the metrics follows Accept and the query") {

@@ -23,7 +23,7 @@ BOARD = ROOT / "tools/grafana/strata.json"
 SKIPPED = 77
 START_S = 30
 SCRAPE = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"
-# Names of server.md's list that dashboards and alerts rely on.
+# Names that dashboards and alerts rely on.
 PROMISED = """
 vllm:num_requests_running vllm:num_requests_waiting vllm:kv_cache_usage_perc
 vllm:prompt_tokens_total vllm:generation_tokens_total vllm:request_success_total
