@@ -64,3 +64,15 @@ if [[ $what == test ]]; then
         npm install --prefix build/node --no-audit --no-fund --no-package-lock "node@$node_version"
     fi
 fi
+
+# promtool checks the page for Prometheus. It is one program of the package `prometheus`, whose
+# daemon and web files nobody needs here: the program alone goes under build/.
+if [[ $what == test ]] && ! command -v promtool >/dev/null && [[ ! -x build/promtool/usr/bin/promtool ]]; then
+    echo "setup: fetching promtool (48 MB) into build/promtool"
+    folder=$(mktemp -d)
+    (cd "$folder" && apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb files) &&
+        mkdir -p build/promtool/usr/bin &&
+        cp "$folder/files/usr/bin/promtool" build/promtool/usr/bin/ ||
+        echo "setup: promtool could not be fetched; its test is skipped" >&2
+    rm -rf "$folder"
+fi
