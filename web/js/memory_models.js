@@ -25,13 +25,13 @@ const PARTS = /** @type {[keyof import("./types").RamSplit, string, string][]} *
   ["free_bytes", "free", "free"],
 ]);
 
-/** @param {Ram} ram @returns {Part[]} what is known and not nothing */
-function partsOf(ram) {
+/** @param {Ram} ram @param {boolean} cached @returns {Part[]} what is known and not nothing */
+function partsOf(ram, cached) {
   const { split } = ram;
   if (split) {
     return PARTS.flatMap(([key, name, words]) => {
       const bytes = split[key];
-      return known(bytes) && (bytes > 0 || name === "parked") ? [{ key: name, name: words, bytes }] : [];
+      return known(bytes) && (bytes > 0 || (cached && name === "parked")) ? [{ key: name, name: words, bytes }] : [];
     });
   }
   const used = ram.total_bytes - ram.available_bytes;
@@ -51,7 +51,7 @@ function partsOf(ram) {
 export function memoryModel(metrics) {
   const ram = metrics.hardware?.ram;
   if (!ram) return { words: UNKNOWN, whole: 0, parts: [], lines: [], cacheFrom: 0, summary: "No reading." };
-  const parts = partsOf(ram);
+  const parts = partsOf(ram, metrics.conversation_cache?.enabled === true);
   const cached = metrics.conversation_cache?.enabled ? ram.lines : null;
   const line = (/** @type {string} */ key, /** @type {string} */ name, /** @type {number|null|undefined} */ bytes) =>
     (known(bytes) && bytes > 0 ? [{ key, name, bytes }] : []);

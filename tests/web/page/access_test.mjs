@@ -149,7 +149,7 @@ test("reduced motion stops what moves and forced colours keep bars and lines vis
     const of = (selector, name) => getComputedStyle(document.querySelector(selector))[name];
     return {
       canvas: of("body", "backgroundColor"), bar: of("#context-fill", "backgroundColor"), line: of("#wrote-chart .line", "stroke"),
-      part: of("#ram-chart .part0", "fill"),
+      part: of("#ram-stack .part-engine", "fill"),
     };
   });
   for (const name of ["bar", "line", "part"]) assert.notEqual(colors[name], colors.canvas, name);
