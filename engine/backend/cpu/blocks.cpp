@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/backend/cpu/iq3s_grid.hpp"
+#include "strata/backend/iq3s_grid.hpp"
 #include "strata/core/invariant.hpp"
 
 namespace strata {

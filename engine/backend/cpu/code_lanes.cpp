@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "engine/backend/cpu/blocks.hpp"
-#include "engine/backend/cpu/iq3s_grid.hpp"
+#include "strata/backend/iq3s_grid.hpp"
 #include "strata/core/invariant.hpp"
 
 namespace strata {
