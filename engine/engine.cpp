@@ -126,6 +126,7 @@ class OneConversationEngine : public Engine {
     std::shared_ptr<StopBoard> board_;
     Sampler sampler_;
     std::vector<float> logits_;  // of the newest row that asked for them
+    LockedPages logits_locked_;  // they come from the device once per token
     std::int64_t chunk_tokens_;
     Run* reading_ = nullptr;  // while a chunk of it is being computed
 
@@ -147,7 +148,8 @@ OneConversationEngine::OneConversationEngine(std::unique_ptr<Runner> runner,
       words_{limits.turn_open >= 0 ? limits.turn_open : runner_->vocabulary().turn_open,
              runner_->vocabulary().system_word},
       board_(std::move(board)),
-      logits_(static_cast<std::size_t>(runner_->geometry().vocabulary)) {
+      logits_(static_cast<std::size_t>(runner_->geometry().vocabulary)),
+      logits_locked_(runner_->device(), logits_.data(), logits_.size() * sizeof(float)) {
     limits_.chunks.tokens_max =
         std::min({limits.chunks.tokens_max, runner_->chunk_tokens_max(), limits.context_tokens});
     chunk_tokens_ = limits_.chunks.tokens_max;

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/device_choice.hpp"
 #include "engine/engine_process.hpp"
 
 namespace strata {
@@ -36,7 +37,7 @@ Result<LoadedModel, LoadFailure> load_model(const EngineOptions& options,
     cpu.threads = threads_of(options);
     cpu.kernels = std::string(kernel_name(options.kernels));
     cpu.exact = options.exact;
-    auto device = make_cpu_device(cpu);
+    auto device = open_device(options.device, cpu);
     if (!device) {
         return Failure{LoadFailure{ExitStatus::no_device_or_memory, device.error().text}};
     }

@@ -160,12 +160,28 @@ OptionRow control_vector_row() {
     return row;
 }
 
+OptionRow device_row() {
+    OptionRow row{"--device",
+                  "NAME",
+                  OptionGroup::machine,
+                  "what computes; auto is the first CUDA device, or the CPU where there is none",
+                  {},
+                  std::string(kDeviceWords),
+                  {}};
+    row.set = [](EngineOptions& options, std::string_view value) {
+        const auto choice = parse_device(value);
+        if (choice) options.device = *choice;
+        return choice.has_value();
+    };
+    row.show = [](const EngineOptions& options) { return device_text(options.device); };
+    return row;
+}
+
 std::vector<OptionRow> machine_rows() {
     using O = EngineOptions;
     const auto group = OptionGroup::machine;
     std::vector<OptionRow> rows;
-    rows.push_back(choice<DeviceChoice>("--device", "NAME", group, "what computes",
-                                        {{"cpu", DeviceChoice::cpu}}, &O::device));
+    rows.push_back(device_row());
     rows.push_back(integer("--threads", "N", group, "threads that compute; 0 = one per core", 0,
                            kThreadsMax, &O::threads));
     rows.push_back(choice<KernelChoice>("--kernels", "NAME", group,

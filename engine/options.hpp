@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/device_choice.hpp"
 #include "strata/backend/tensor.hpp"
 #include "strata/core/result.hpp"
 #include "strata/core/types.hpp"
@@ -18,7 +19,6 @@
 
 namespace strata {
 
-enum class DeviceChoice : std::uint8_t { cpu };
 enum class KernelChoice : std::uint8_t { automatic, scalar, avx2, avx512 };
 
 struct EngineOptions {
@@ -26,7 +26,7 @@ struct EngineOptions {
     std::int64_t max_context = 0;  // tokens; 0 = the model's, at most kDefaultContextTokensMax
     std::int64_t threads = 0;      // 0 = one per core
     ElementType kv = ElementType::f16;
-    DeviceChoice device = DeviceChoice::cpu;
+    DeviceChoice device;
     KernelChoice kernels = KernelChoice::automatic;
     std::vector<ControlVector> control_vectors;  // names differ
     std::int64_t chunk_tokens = 512;

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/device_choice.hpp"
 #include "strata/backend/device.hpp"
 #include "strata/core/result.hpp"
 #include "strata/model/runner.hpp"
@@ -29,12 +30,15 @@ namespace {
 constexpr std::int64_t kTokensMax = 1 << 20;  // of one test: more than any trained context
 constexpr std::int64_t kRepeatMax = 1000;
 constexpr std::int64_t kThreadsMax = 512;
+constexpr std::int64_t kChunkMax = 8192;  // as the engine's --chunk
 
 struct BenchOptions {
     std::string model;
     std::int64_t threads = 2;
     ElementType kv = ElementType::f16;
     std::string kernels = "auto";
+    DeviceChoice device;
+    std::int64_t chunk = 512;
     std::vector<std::int64_t> prefill = {128, 512, 2048};
     std::vector<std::int64_t> decode = {128};
     std::int64_t repeat = 5;
@@ -45,7 +49,8 @@ constexpr const char* kUsage =
     "strata-bench --model FILE [options]\n"
     "  --threads N                          compute threads (2)\n"
     "  --kv f16|f32                         type of K/V rows (f16)\n"
-    "  --device cpu                         where to compute (cpu)\n"
+    "  --device auto|cpu|cuda[:N]           what computes (auto)\n"
+    "  --chunk N                            tokens that are read at a time (512)\n"
     "  --kernels auto|scalar|avx2|avx512    instruction set (auto)\n"
     "  --prefill N,N,...                    tokens to read; 0 = none (128,512,2048)\n"
     "  --decode N,N,...                     tokens to write; 0 = none (128)\n"
@@ -102,9 +107,16 @@ Status<> set_option(std::string_view name, std::string_view text, BenchOptions& 
     } else if (name == "--kv") {
         return set_kv(text, options);
     } else if (name == "--device") {
-        if (text != "cpu") return refuse("--device: '" + std::string(text) + "' is not cpu");
+        const auto choice = parse_device(text);
+        if (!choice) {
+            return refuse("--device: '" + std::string(text) + "' is not one of " +
+                          std::string(kDeviceWords));
+        }
+        options.device = *choice;
     } else if (name == "--threads") {
         return take(parse_number(name, text, 1, kThreadsMax), options.threads);
+    } else if (name == "--chunk") {
+        return take(parse_number(name, text, 1, kChunkMax), options.chunk);
     } else if (name == "--repeat") {
         return take(parse_number(name, text, 1, kRepeatMax), options.repeat);
     } else if (name == "--prefill") {
@@ -292,6 +304,7 @@ Result<std::vector<Test>> measure(Runner& runner, const BenchOptions& options) {
     auto conversation = Conversation::make(runner, rows);
     if (!conversation) return conversation.failure();
     std::vector<float> logits(static_cast<std::size_t>(runner.geometry().vocabulary));
+    const LockedPages locked(runner.device(), logits.data(), logits.size() * sizeof(float));
     for (const Test& test : tests) run_once(runner, **conversation, test, logits);
     for (std::int64_t run = 0; run < options.repeat; ++run) {
         for (Test& test : tests) {
@@ -302,12 +315,13 @@ Result<std::vector<Test>> measure(Runner& runner, const BenchOptions& options) {
 }
 
 Status<> bench(const BenchOptions& options) {
-    auto device = make_cpu_device({static_cast<int>(options.threads), options.kernels});
+    auto device = open_device(options.device, {static_cast<int>(options.threads), options.kernels});
     if (!device) return device.failure();
     std::int64_t rows = 1;
     for (const std::int64_t tokens : options.prefill) rows = std::max(rows, tokens);
     for (const std::int64_t tokens : options.decode) rows = std::max(rows, tokens);
     RunnerOptions runner_options;
+    runner_options.chunk_tokens = options.chunk;
     runner_options.model_path = options.model;
     runner_options.kv_type = options.kv;
     runner_options.max_context = rows;

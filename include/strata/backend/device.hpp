@@ -44,6 +44,23 @@ class Device {
     virtual void unlock_pages(void* /*at*/, std::size_t /*bytes*/) noexcept {}
 };
 
+// Host memory that is page-locked, where the device wants that, for as long as this object.
+class LockedPages {
+  public:
+    LockedPages(Device& device, void* at, std::size_t bytes)
+        : device_(device), at_(device.lock_pages(at, bytes) ? at : nullptr), bytes_(bytes) {}
+    ~LockedPages() {
+        if (at_ != nullptr) device_.unlock_pages(at_, bytes_);
+    }
+    LockedPages(const LockedPages&) = delete;
+    LockedPages& operator=(const LockedPages&) = delete;
+
+  private:
+    Device& device_;
+    void* at_;
+    std::size_t bytes_;
+};
+
 struct CpuDeviceOptions {
     int threads = 1;
     std::string kernels = "auto";  // auto, scalar, avx2, avx512
@@ -52,5 +69,14 @@ struct CpuDeviceOptions {
     bool exact = false;
 };
 Result<std::unique_ptr<Device>> make_cpu_device(const CpuDeviceOptions& options);
+
+// Only in builds that found CUDA's compiler (STRATA_CUDA).
+struct CudaDeviceOptions {
+    int number = 0;      // 0 .. cuda_device_count() - 1
+    bool exact = false;  // as CpuDeviceOptions::exact; also no library's products
+};
+// 0 where there is no device or no driver.
+int cuda_device_count();
+Result<std::unique_ptr<Device>> make_cuda_device(const CudaDeviceOptions& options);
 
 }  // namespace strata

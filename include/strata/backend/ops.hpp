@@ -13,7 +13,10 @@
 //     an op says otherwise. Inputs and outputs do not overlap unless an op says that they may.
 //  5. Products with F32, F16 and BF16 weights use the f32 activations as they are; a backend may
 //     quantise activations for other types.
+//     A step of many rows may be multiplied in half precision (bf16) where the weight is not F32.
 //  6. A device keeps what scratch its own way of computing needs.
+//  7. The result of rms_norm() is for the operations that follow it, up to the next one that writes
+//     its x or its y: a device may compute it where it is read.
 // Formulas: RMS(x, w) = x / sqrt(mean(x^2) + eps) * w; silu(x) = x * sigmoid(x).
 #pragma once
 

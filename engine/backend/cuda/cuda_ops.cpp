@@ -1,0 +1,410 @@
+#include "engine/backend/cuda/cuda_ops.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "engine/backend/cuda/launch/attention.hpp"
+#include "engine/backend/cuda/launch/delta.hpp"
+#include "engine/backend/cuda/launch/weights.hpp"
+#include "strata/core/invariant.hpp"
+
+namespace strata::cuda {
+namespace {
+
+enum Call : std::uint64_t {
+    kEmbed,
+    kRmsNorm,
+    kAddToRows,
+    kProducts,
+    kRowProducts,
+    kGatedRowProduct,
+    kGateRows,
+    kQuantise,
+    kToBf16,
+    kManyRows,
+    kRopeTable,
+    kStoreInputs,
+    kAttention,
+    kConvolution,
+    kDeltaRule,
+    kGatedRmsNorm,
+};
+
+CallKey& operator<<(CallKey& key, Rows rows) {
+    return key << rows.values << rows.rows << rows.cols;
+}
+CallKey& operator<<(CallKey& key, const OtherForms& forms) {
+    return key << forms.quantised.codes << forms.quantised.scaled << forms.bf16;
+}
+CallKey& operator<<(CallKey& key, const AttentionShape& shape) {
+    return key << shape.heads << shape.kv_heads << shape.key_dim << shape.value_dim << shape.scale
+               << shape.gated << shape.kv_type << shape.k_offset << shape.v_offset;
+}
+
+bool same(Rows a, Rows b) {
+    return a.values == b.values && a.rows == b.rows && a.cols == b.cols;
+}
+bool overlap(Rows a, Rows b) {
+    return a.values != nullptr && a.values < b.values + b.rows * b.cols &&
+           b.values < a.values + a.rows * a.cols;
+}
+
+ProductPart part_of(const Projection& of) {
+    return {on_device(*of.weight).planes,
+            of.weight->rows,
+            of.y.values,
+            of.bias,
+            of.weight->scale,
+            of.accumulate};
+}
+
+// Panels of a weight that are unpacked and multiplied one after the other: small enough to stay in
+// the second-level cache in between.
+constexpr std::int64_t kPanelBytes = std::int64_t{24} << 20;
+constexpr std::int64_t kBf16Bytes = 2;
+
+}  // namespace
+
+void CudaOps::begin(const Step& step) {
+    flush();
+    step_.write(step);
+    rows_ = static_cast<std::int64_t>(step.ids.size());
+    coded_ = {};
+    halved_ = {};
+    recorder_.begin(rows_ == 1);
+}
+
+void CudaOps::flush() {
+    if (!recorder_.recording()) return;
+    if (!pending_.used) read(pending_.y);
+    pending_ = {};
+    recorder_.flush();
+}
+
+void CudaOps::read(Rows x) {
+    if (!overlap(pending_.y, x)) return;
+    const PendingNorm norm = pending_;
+    pending_ = {};
+    write_norm(norm.x, norm.gain, norm.epsilon, norm.y);
+}
+
+QuantisedView CudaOps::code_memory(std::int64_t rows, std::int64_t cols) {
+    QuantisedView out;
+    out.codes = static_cast<std::int8_t*>(
+        scratch_.take(ScratchUse::input_codes, static_cast<std::size_t>(rows * cols)));
+    out.scaled = static_cast<float2*>(
+        scratch_.take(ScratchUse::input_steps,
+                      static_cast<std::size_t>(rows * cols / kGroupElements) * sizeof(float2)));
+    return out;
+}
+
+void* CudaOps::bf16_memory(std::int64_t rows, std::int64_t cols) {
+    return scratch_.take(ScratchUse::input_bf16,
+                         static_cast<std::size_t>(rows * cols * kBf16Bytes));
+}
+
+OtherForms CudaOps::forms_for(Rows y) {
+    OtherForms forms;
+    if (!few(y.rows)) {
+        forms.bf16 = bf16_memory(y.rows, y.cols);
+        halved_ = y;
+    } else if (codes_used_ && y.cols % kGroupElements == 0) {
+        forms.quantised = code_memory(y.rows, y.cols);
+        coded_ = y;
+    }
+    return forms;
+}
+
+void CudaOps::written(Rows y) {
+    if (overlap(pending_.x, y) || overlap(pending_.y, y)) pending_ = {};
+    if (overlap(coded_, y)) coded_ = {};
+    if (overlap(halved_, y)) halved_ = {};
+}
+
+QuantisedView CudaOps::codes_of(Rows x) {
+    codes_used_ = true;
+    const QuantisedView out = code_memory(x.rows, x.cols);
+    if (same(coded_, x)) return out;
+    coded_ = x;
+    CallKey key(kQuantise);
+    key << x << out.codes << out.scaled;
+    recorder_.run(key, [=, this] { launch_quantise(stream_, x, out); });
+    return out;
+}
+
+const void* CudaOps::bf16_of(Rows x) {
+    void* out = bf16_memory(x.rows, x.cols);
+    if (same(halved_, x)) return out;
+    halved_ = x;
+    CallKey key(kToBf16);
+    key << x << out;
+    recorder_.run(key, [=, this] { launch_to_bf16(stream_, x, out); });
+    return out;
+}
+
+void CudaOps::embed(const Weight& table, Rows x) {
+    written(x);
+    const StepView view = step_.view();
+    CallKey key(kEmbed);
+    key << &table << view.head << x;
+    recorder_.run(key, [=, this, &table] {
+        launch_embed(stream_, view, table.type, on_device(table).planes, table.scale, x);
+    });
+}
+
+void CudaOps::rms_norm(Rows x, const float* gain, float epsilon, Rows y) {
+    read(x);
+    written(y);
+    if (fuses(x)) {
+        pending_ = {x, gain, epsilon, y, false};
+        return;
+    }
+    write_norm(x, gain, epsilon, y);
+}
+
+void CudaOps::write_norm(Rows x, const float* gain, float epsilon, Rows y) {
+    const OtherForms forms = forms_for(y);
+    CallKey key(kRmsNorm);
+    key << x << gain << epsilon << y << forms;
+    recorder_.run(key, [=, this] { launch_rms_norm(stream_, x, gain, epsilon, y, forms); });
+}
+
+void CudaOps::add_to_rows(Rows x, const float* v) {
+    read(x);
+    written(x);
+    CallKey key(kAddToRows);
+    key << x << v;
+    recorder_.run(key, [=, this] { launch_add_to_rows(stream_, x, v); });
+}
+
+// Up to kProductRowsMax rows, projections of one type.
+void CudaOps::run_products(Rows x, std::span<const Projection> projections) {
+    const ElementType type = projections.front().weight->type;
+    CallKey key(kProducts);
+    key << x;
+    ProductInput input{x, {}};
+    if (!is_float(type)) input.quantised = codes_of(x);
+    key << input.quantised.codes << input.quantised.scaled;
+    std::array<ProductPart, kProductPartsMax> parts;
+    for (std::size_t i = 0; i < projections.size(); ++i) {
+        const Projection& of = projections[i];
+        parts[i] = part_of(of);
+        key << of.weight << of.y << of.bias << of.accumulate;
+    }
+    const std::size_t count = projections.size();
+    recorder_.run(
+        key, [=, this] { launch_products(stream_, type, input, std::span(parts).first(count)); });
+}
+
+// What a product with the row reads: the row itself, or what its pending norm is made of.
+RowInput CudaOps::row_input(Rows x) {
+    if (!same(pending_.y, x) || !takes_normed_row(x.cols)) {
+        read(x);
+        return {x.values, x.cols, nullptr, 0.0F};
+    }
+    pending_.used = true;
+    return {pending_.x.values, x.cols, pending_.gain, pending_.epsilon};
+}
+
+// One row, projections of one type.
+void CudaOps::run_row_products(Rows x, std::span<const Projection> projections) {
+    const ElementType type = projections.front().weight->type;
+    const RowInput input = row_input(x);
+    CallKey key(kRowProducts);
+    key << input.x << input.cols << input.gain << input.epsilon;
+    std::array<ProductPart, kProductPartsMax> parts;
+    for (std::size_t i = 0; i < projections.size(); ++i) {
+        const Projection& of = projections[i];
+        parts[i] = part_of(of);
+        key << of.weight << of.y << of.bias << of.accumulate;
+    }
+    const std::size_t count = projections.size();
+    recorder_.run(key, [=, this] {
+        launch_row_products(stream_, multiprocessors_, type, input, std::span(parts).first(count));
+    });
+}
+
+void CudaOps::few_rows_linear(Rows x, std::span<const Projection> projections) {
+    if (x.rows > kProductRowsMax) {
+        for (std::int64_t row = 0; row < x.rows; row += kProductRowsMax) {
+            const std::int64_t rows = std::min(kProductRowsMax, x.rows - row);
+            std::vector<Projection> part(projections.begin(), projections.end());
+            for (Projection& of : part) {
+                of.y = {of.y.values + row * of.y.cols, rows, of.y.cols};
+            }
+            few_rows_linear({x.values + row * x.cols, rows, x.cols}, part);
+        }
+        return;
+    }
+    while (!projections.empty()) {
+        std::size_t count = 1;
+        while (count < projections.size() && count < kProductPartsMax &&
+               projections[count].weight->type == projections.front().weight->type) {
+            ++count;
+        }
+        if (fuses(x) && takes_row(projections.front().weight->type, x.cols)) {
+            run_row_products(x, projections.first(count));
+        } else {
+            read(x);
+            run_products(x, projections.first(count));
+        }
+        projections = projections.subspan(count);
+    }
+}
+
+void CudaOps::many_rows_product(Rows x, const Weight& weight, bool accumulate, float* y,
+                                std::int64_t y_stride) {
+    const Planes& planes = on_device(weight).planes;
+    if (weight.type == ElementType::f32) {
+        library_->multiply(MatrixForm::f32, planes.codes, weight.rows, x.values, x.rows, x.cols,
+                           weight.scale, accumulate, y, y_stride);
+        return;
+    }
+    const void* input = bf16_of(x);
+    if (weight.type == ElementType::bf16) {
+        library_->multiply(MatrixForm::bf16, planes.codes, weight.rows, input, x.rows, x.cols,
+                           weight.scale, accumulate, y, y_stride);
+        return;
+    }
+    const std::int64_t panel_rows =
+        std::clamp<std::int64_t>(kPanelBytes / (x.cols * kBf16Bytes), 1, weight.rows);
+    void* panel = scratch_.take(ScratchUse::panel,
+                                static_cast<std::size_t>(panel_rows * x.cols * kBf16Bytes));
+    for (std::int64_t row = 0; row < weight.rows; row += panel_rows) {
+        const std::int64_t count = std::min(panel_rows, weight.rows - row);
+        launch_unpack_rows(stream_, weight.type, planes, x.cols, row, count, panel);
+        library_->multiply(MatrixForm::bf16, panel, count, input, x.rows, x.cols, weight.scale,
+                           accumulate, y + row, y_stride);
+    }
+}
+
+void CudaOps::many_rows_linear(Rows x, std::span<const Projection> projections) {
+    for (const Projection& of : projections) {
+        many_rows_product(x, *of.weight, of.accumulate, of.y.values, of.y.cols);
+        if (of.bias != nullptr) launch_add_to_rows(stream_, of.y, of.bias);
+    }
+}
+
+void CudaOps::linear(Rows x, std::span<const Projection> projections) {
+    for (const Projection& of : projections) {
+        if (of.accumulate) read(of.y);
+    }
+    if (few(x.rows)) {
+        few_rows_linear(x, projections);
+    } else {
+        many_rows_linear(x, projections);
+    }
+    for (const Projection& of : projections) written(of.y);
+}
+
+void CudaOps::gate_rows(Rows gate, const float* up) {
+    written(gate);
+    const OtherForms forms = forms_for(gate);
+    CallKey key(kGateRows);
+    key << gate << up << forms;
+    recorder_.run(key, [=, this] { launch_gate_rows(stream_, gate, up, forms); });
+}
+
+void CudaOps::gated_linear(Rows x, const Weight& gate, const Weight& up, Rows y) {
+    if (fuses(x) && gate.type == up.type && takes_row(gate.type, x.cols)) {
+        const RowInput input = row_input(x);
+        const ProductPart parts[2] = {part_of({&gate, nullptr, y, false}),
+                                      part_of({&up, nullptr, y, false})};
+        CallKey key(kGatedRowProduct);
+        key << input.x << input.cols << input.gain << input.epsilon << &gate << &up << y;
+        const ElementType type = gate.type;
+        recorder_.run(key, [=, this] {
+            launch_gated_row_product(stream_, multiprocessors_, type, input, parts[0], parts[1]);
+        });
+        written(y);
+        return;
+    }
+    const Rows other{floats(ScratchUse::up, y.rows * y.cols), y.rows, y.cols};
+    const std::array<Projection, 2> both = {
+        {{&gate, nullptr, y, false}, {&up, nullptr, other, false}}};
+    linear(x, both);
+    gate_rows(y, other.values);
+}
+
+void CudaOps::rope_table(const RopeAngles& angles, float* table) {
+    const StepView view = step_.view();
+    const std::int64_t rows = rows_;
+    CallKey key(kRopeTable);
+    key << view.head << angles.frequencies << angles.pairs << angles.magnitude << table << rows;
+    recorder_.run(key, [=, this] {
+        launch_rope_table(stream_, view, rows, angles.frequencies, angles.pairs, angles.magnitude,
+                          table);
+    });
+}
+
+void CudaOps::store_attention_inputs(const AttentionShape& shape, const QkPreparation& preparation,
+                                     Rows q, Rows k, Rows v) {
+    read(q);
+    read(k);
+    read(v);
+    written(q);
+    written(k);
+    const StepView view = step_.view();
+    CallKey key(kStoreInputs);
+    key << view.head << shape << preparation.q_gain << preparation.k_gain << preparation.epsilon
+        << preparation.rope_table << preparation.rope_pairs << preparation.pairing << q << k << v;
+    recorder_.run(key, [=, this] {
+        launch_store_attention_inputs(stream_, view, shape, preparation, q, k, v);
+    });
+}
+
+void CudaOps::attention(const AttentionShape& shape, Rows q, Rows out) {
+    read(q);
+    written(out);
+    const StepView view = step_.view();
+    AttentionScratch scratch;
+    scratch.multiprocessors = multiprocessors_;
+    scratch.partials = floats(ScratchUse::partials,
+                              attention_partial_floats(shape, q.rows, multiprocessors_, exact_));
+    const auto counters = static_cast<std::size_t>(attention_counters(shape, q.rows));
+    scratch.counters =
+        static_cast<unsigned*>(scratch_.take(ScratchUse::counters, counters * sizeof(unsigned)));
+    CallKey key(kAttention);
+    key << view.head << shape << q << out << scratch.partials << scratch.counters;
+    recorder_.run(key,
+                  [=, this] { launch_attention(stream_, view, shape, q, out, scratch, exact_); });
+}
+
+void CudaOps::convolution(const ConvolutionShape& shape, Rows u, const float* taps, Rows c) {
+    read(u);
+    written(c);
+    const StepView view = step_.view();
+    CallKey key(kConvolution);
+    key << view.head << shape.channels << shape.kernel << shape.state_offset << u << taps << c;
+    recorder_.run(key, [=, this] { launch_convolution(stream_, view, shape, u, taps, c); });
+}
+
+void CudaOps::delta_rule(const DeltaShape& shape, Rows c, Rows b, Rows alpha, const float* a,
+                         const float* dt_bias, Rows o) {
+    read(c);
+    read(b);
+    read(alpha);
+    written(o);
+    const StepView view = step_.view();
+    float* scratch = floats(ScratchUse::delta, delta_scratch_floats(shape, c.rows, exact_));
+    CallKey key(kDeltaRule);
+    key << view.head << shape.key_heads << shape.value_heads << shape.key_dim << shape.value_dim
+        << shape.map << shape.state_offset << c << b << alpha << a << dt_bias << o << scratch;
+    recorder_.run(key, [=, this] {
+        launch_delta_rule(stream_, view, shape, c, b, alpha, a, dt_bias, o, scratch, exact_);
+    });
+}
+
+void CudaOps::gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float* gain,
+                             float epsilon, Rows y) {
+    read(o);
+    read(z);
+    written(y);
+    CallKey key(kGatedRmsNorm);
+    key << o << z << head_dim << gain << epsilon << y;
+    recorder_.run(key,
+                  [=, this] { launch_gated_rms_norm(stream_, o, z, head_dim, gain, epsilon, y); });
+}
+
+}  // namespace strata::cuda

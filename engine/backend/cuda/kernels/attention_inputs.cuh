@@ -1,0 +1,140 @@
+// Kernels of what attention needs before it runs: rotary angles, and the preparation (norm,
+// rotation) and storing of queries, keys and values. Where rows lie in a page:
+// strata/model/geometry.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_fp16.h>
+
+#include "engine/backend/cuda/launch/launch.cuh"
+#include "strata/backend/ops.hpp"
+#include "strata/core/types.hpp"
+
+namespace strata::cuda {
+
+// One thread per pair of a row. In f64: f32 has no bits left for an angle of a late position.
+__global__ void rope_table_kernel(StepView step, std::int64_t count, const double* frequencies,
+                                  std::int64_t pairs, float magnitude, float* table) {
+    wait_for_previous();
+    let_next_start();
+    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+         i < count; i += stride) {
+        const double position = static_cast<double>(step.head->first + i / pairs);
+        double sine = 0.0;
+        double cosine = 0.0;
+        sincos(position * frequencies[i % pairs], &sine, &cosine);
+        table[2 * i] = magnitude * static_cast<float>(cosine);
+        table[2 * i + 1] = magnitude * static_cast<float>(sine);
+    }
+}
+
+struct StoreCall {
+    StepView step;
+    AttentionShape shape;
+    QkPreparation preparation;
+    std::int64_t query_stride;
+    float* q;
+    float* k;
+    const float* v;
+    std::int64_t rows;
+};
+
+// Where a head's elements go besides their own place.
+struct HeadRow {
+    void* stored = nullptr;  // null: nowhere
+    bool half = false;
+
+    __device__ void put(std::int64_t d, float value) const {
+        if (stored == nullptr) return;
+        if (half) {
+            static_cast<__half*>(stored)[d] = __float2half_rn(value);
+        } else {
+            static_cast<float*>(stored)[d] = value;
+        }
+    }
+};
+
+__device__ inline HeadRow stored_head(const StoreCall& call, std::int64_t row, std::int64_t head,
+                                      std::int64_t dim, std::size_t offset) {
+    const AttentionShape& shape = call.shape;
+    const Position position = call.step.head->first + row;
+    char* page = static_cast<char*>(call.step.pages[position / kPageTokens]);
+    const std::size_t element = shape.kv_type == ElementType::f16 ? sizeof(__half) : sizeof(float);
+    const std::int64_t at = (position % kPageTokens * shape.kv_heads + head) * dim;
+    return {page + offset + static_cast<std::size_t>(at) * element,
+            shape.kv_type == ElementType::f16};
+}
+
+// One warp: RMS norm (no gain: none), rotation, and the result in place and into `to`.
+__device__ inline void prepare_head(const QkPreparation& preparation, const float* gain,
+                                    std::int64_t row, std::int64_t dim, float* head,
+                                    const HeadRow& to) {
+    const int lane = threadIdx.x % kWarp;
+    float factor = 1.0F;
+    if (gain != nullptr) {
+        float squares = 0.0F;
+#pragma unroll 8
+        for (std::int64_t d = lane; d < dim; d += kWarp) {
+            squares = fmaf(head[d], head[d], squares);
+        }
+        factor = 1.0F / sqrtf(warp_sum(squares) / static_cast<float>(dim) + preparation.epsilon);
+    }
+    const auto normalised = [&](std::int64_t d) {
+        return gain == nullptr ? head[d] : head[d] * factor * gain[d];
+    };
+    const auto put = [&](std::int64_t d, float value) {
+        head[d] = value;
+        to.put(d, value);
+    };
+    const std::int64_t pairs = preparation.rope_pairs;
+    const float* angles = preparation.rope_table + 2 * row * pairs;
+    const bool adjacent = preparation.pairing == RotaryPairs::adjacent;
+#pragma unroll 4
+    for (std::int64_t i = lane; i < pairs; i += kWarp) {
+        const std::int64_t one = adjacent ? 2 * i : i;
+        const std::int64_t other = adjacent ? 2 * i + 1 : i + pairs;
+        const float cosine = angles[2 * i];
+        const float sine = angles[2 * i + 1];
+        const float a = normalised(one);
+        const float b = normalised(other);
+        put(one, a * cosine - b * sine);
+        put(other, a * sine + b * cosine);
+    }
+#pragma unroll 4
+    for (std::int64_t d = 2 * pairs + lane; d < dim; d += kWarp) put(d, normalised(d));
+}
+
+// One warp per head of q, k and v of a row.
+__global__ void store_attention_inputs_kernel(StoreCall call) {
+    wait_for_previous();
+    let_next_start();
+    const AttentionShape& shape = call.shape;
+    const std::int64_t tasks = shape.heads + 2 * shape.kv_heads;
+    const std::int64_t task =
+        (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp;
+    const std::int64_t row = task / tasks;
+    if (row >= call.rows) return;
+    std::int64_t head = task % tasks;
+    if (head < shape.heads) {
+        float* at = call.q + (row * shape.heads + head) * call.query_stride;
+        prepare_head(call.preparation, call.preparation.q_gain, row, shape.key_dim, at, {});
+        return;
+    }
+    head -= shape.heads;
+    if (head < shape.kv_heads) {
+        float* at = call.k + (row * shape.kv_heads + head) * shape.key_dim;
+        const HeadRow to = stored_head(call, row, head, shape.key_dim, shape.k_offset);
+        prepare_head(call.preparation, call.preparation.k_gain, row, shape.key_dim, at, to);
+        return;
+    }
+    head -= shape.kv_heads;
+    const float* at = call.v + (row * shape.kv_heads + head) * shape.value_dim;
+    const HeadRow to = stored_head(call, row, head, shape.value_dim, shape.v_offset);
+#pragma unroll 4
+    for (std::int64_t d = threadIdx.x % kWarp; d < shape.value_dim; d += kWarp) to.put(d, at[d]);
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,273 @@
+// Products of weights with one row (launch/row_products.hpp). As many blocks as the chip holds at
+// once, their warps taking row pairs in turn. The first pair's weights are on their way while the
+// block waits for its input and prepares it in shared memory.
+#pragma once
+
+#include "engine/backend/cuda/kernels/products.cuh"
+#include "engine/backend/cuda/launch/row_products.hpp"
+
+namespace strata::cuda {
+
+// Two blocks fill a multiprocessor's registers. Fewer bytes under way than these 16 warps have (64
+// KiB) leave the memory idle: twelve warps with half the depth, and room for the next kernel beside
+// them, were measured to be a third slower.
+constexpr int kRowThreads = 256;
+constexpr int kRowWarps = kRowThreads / kWarp;
+constexpr int kRowBlocksHeld = 2;
+// Times four elements of a normed row that a thread keeps in registers: rows of up to 4,096.
+constexpr int kNormFours = 4;
+
+struct RowWork {
+    ProductPart parts[kProductPartsMax];
+    std::int64_t first_pair[kProductPartsMax + 1];
+    int count;
+    RowInput input;
+};
+
+// Codes in shared memory: the first 16 of all groups, then the second 16, so that neighbouring
+// lanes read neighbouring 16 bytes.
+struct SharedCodes {
+    int4* first;
+    int4* second;
+    float2* scaled;
+
+    __device__ __forceinline__ void load(std::uint32_t group, int4& low, int4& high,
+                                         float2& steps) const {
+        low = first[group];
+        high = second[group];
+        steps = scaled[group];
+    }
+};
+
+__device__ __forceinline__ float row_block_sum(float value) {
+    __shared__ float sums[kRowWarps];
+    value = warp_sum(value);
+    if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    float total = 0.0F;
+#pragma unroll
+    for (int w = 0; w < kRowWarps; ++w) total += sums[w];
+    return total;
+}
+
+__device__ __forceinline__ void scale_four(float4& v, const float4& gain, float factor) {
+    v.x *= factor * gain.x;
+    v.y *= factor * gain.y;
+    v.z *= factor * gain.z;
+    v.w *= factor * gain.w;
+}
+
+// Eight lanes make the codes of a group, four elements each. `i`: which four of the row.
+__device__ __forceinline__ void write_codes(const float4& v, int i, bool inside,
+                                            const SharedCodes& out) {
+    float largest = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
+#pragma unroll
+    for (int step = 1; step < 8; step *= 2) {
+        largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
+    }
+    const float inverse = largest > 0.0F ? __fdiv_rn(127.0F, largest) : 0.0F;
+    const int c0 = __float2int_rn(__fmul_rn(v.x, inverse));
+    const int c1 = __float2int_rn(__fmul_rn(v.y, inverse));
+    const int c2 = __float2int_rn(__fmul_rn(v.z, inverse));
+    const int c3 = __float2int_rn(__fmul_rn(v.w, inverse));
+    int total = c0 + c1 + c2 + c3;
+#pragma unroll
+    for (int step = 1; step < 8; step *= 2) total += __shfl_xor_sync(kAllLanes, total, step);
+    if (!inside) return;
+    const int group = i / 8;
+    const int place = i % 8;
+    int4* half = place < 4 ? out.first : out.second;
+    reinterpret_cast<int*>(half + group)[place % 4] =
+        (c0 & 0xff) | (c1 & 0xff) << 8 | (c2 & 0xff) << 16 | c3 << 24;
+    if (place == 0) {
+        const float step = __fdiv_rn(largest, 127.0F);
+        out.scaled[group] = make_float2(step, __fmul_rn(step, static_cast<float>(total)));
+    }
+}
+
+// Calls write(four elements, which four, inside) for all of the row, normed if it is to be. All
+// threads call together. wait_for_previous() is called inside, after the gains are on their way.
+template <class Write>
+__device__ __forceinline__ void prepare_row(const RowInput& input, const Write& write) {
+    const int fours = static_cast<int>(input.cols / 4);
+    const auto* x = reinterpret_cast<const float4*>(input.x);
+    const float4 zero = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    if (input.gain == nullptr) {
+        wait_for_previous();
+        for (int base = 0; base < fours; base += kRowThreads) {
+            const int i = base + static_cast<int>(threadIdx.x);
+            write(i < fours ? x[i] : zero, i, i < fours);
+        }
+        return;
+    }
+    float4 gain[kNormFours];
+    float4 v[kNormFours];
+#pragma unroll
+    for (int n = 0; n < kNormFours; ++n) {
+        const int i = n * kRowThreads + static_cast<int>(threadIdx.x);
+        gain[n] = i < fours ? __ldg(reinterpret_cast<const float4*>(input.gain) + i) : zero;
+    }
+    wait_for_previous();
+    float squares = 0.0F;
+#pragma unroll
+    for (int n = 0; n < kNormFours; ++n) {
+        const int i = n * kRowThreads + static_cast<int>(threadIdx.x);
+        v[n] = i < fours ? x[i] : zero;
+        squares += v[n].x * v[n].x + v[n].y * v[n].y + v[n].z * v[n].z + v[n].w * v[n].w;
+    }
+    const float mean = row_block_sum(squares) / static_cast<float>(input.cols);
+    const float factor = 1.0F / sqrtf(mean + input.epsilon);
+#pragma unroll
+    for (int n = 0; n < kNormFours; ++n) {
+        const int i = n * kRowThreads + static_cast<int>(threadIdx.x);
+        if (n * kRowThreads >= fours) break;
+        scale_four(v[n], gain[n], factor);
+        write(v[n], i, i < fours);
+    }
+}
+
+// The two weight rows of a pair: neighbours of one part, or a gate row and its up row.
+struct RowPair {
+    int part = 0;
+    std::int64_t first = 0;
+    bool both = true;
+};
+template <bool kGated>
+__device__ __forceinline__ RowPair row_pair(const RowWork& work, std::int64_t pair) {
+    RowPair out;
+    if constexpr (kGated) {
+        out.first = pair;
+    } else {
+        while (pair >= work.first_pair[out.part + 1]) ++out.part;
+        out.first = (pair - work.first_pair[out.part]) * kWarpRows;
+        out.both = out.first + 1 < work.parts[out.part].rows;
+    }
+    return out;
+}
+template <bool kGated>
+__device__ __forceinline__ void locate(const RowWork& work, const RowPair& pair,
+                                       Planes (&planes)[kWarpRows],
+                                       std::int64_t (&row)[kWarpRows]) {
+    planes[0] = work.parts[pair.part].planes;
+    planes[1] = kGated ? work.parts[1].planes : planes[0];
+    row[0] = pair.first;
+    row[1] = !kGated && pair.both ? pair.first + 1 : pair.first;
+}
+
+// What the pair's rows are added to: the bias and what y holds. Asked for before the product.
+template <bool kGated>
+__device__ __forceinline__ float base_of(const RowWork& work, const RowPair& pair) {
+    const int lane = threadIdx.x % kWarp;
+    if (kGated || lane >= kWarpRows || (lane == 1 && !pair.both)) return 0.0F;
+    const ProductPart& of = work.parts[pair.part];
+    float base = of.bias != nullptr ? of.bias[pair.first + lane] : 0.0F;
+    if (of.accumulate) base += of.y[pair.first + lane];
+    return base;
+}
+
+template <bool kGated>
+__device__ __forceinline__ void write_pair(const RowWork& work, const RowPair& pair, float base,
+                                           float first, float second) {
+    const int lane = threadIdx.x % kWarp;
+    if constexpr (kGated) {
+        if (lane != 0) return;
+        const float gate = __fmul_rn(first, work.parts[0].scale);
+        const float up = __fmul_rn(second, work.parts[1].scale);
+        work.parts[0].y[pair.first] = __fmul_rn(silu(gate), up);
+    } else {
+        if (lane >= kWarpRows || (lane == 1 && !pair.both)) return;
+        const ProductPart& of = work.parts[pair.part];
+        of.y[pair.first + lane] = __fmaf_rn(lane == 0 ? first : second, of.scale, base);
+    }
+}
+
+template <ElementType kType, bool kGated>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
+    quantised_row_kernel(const __grid_constant__ RowWork work) {
+    extern __shared__ int4 shared[];
+    let_next_start();
+    const auto groups = static_cast<std::uint32_t>(work.input.cols / kGroupElements);
+    const SharedCodes codes{shared, shared + groups,
+                            reinterpret_cast<float2*>(shared + 2 * groups)};
+    const std::uint32_t* grid = shared_grid<kType>();
+    const int total = static_cast<int>(work.first_pair[work.count]);
+    const int stride = static_cast<int>(gridDim.x) * kRowWarps;
+    int at = static_cast<int>(blockIdx.x) * kRowWarps + static_cast<int>(threadIdx.x) / kWarp;
+    QuantisedRowsProduct<kType, 1> product;
+    Planes planes[kWarpRows];
+    std::uint32_t start[kWarpRows];
+    RowPair pair;
+    const auto go_on = [&] {
+        if (at >= total) return;
+        pair = row_pair<kGated>(work, at);
+        std::int64_t row[kWarpRows];
+        locate<kGated>(work, pair, planes, row);
+        start[0] = static_cast<std::uint32_t>(row[0]) * groups;
+        start[1] = static_cast<std::uint32_t>(row[1]) * groups;
+        product.load(planes, start, threadIdx.x % kWarp, groups);
+    };
+    go_on();
+    prepare_row(work.input,
+                [&](const float4& v, int i, bool inside) { write_codes(v, i, inside, codes); });
+    __syncthreads();
+    const std::uint32_t x_rows[1] = {0};
+    while (at < total) {
+        const RowPair now = pair;
+        const float base = base_of<kGated>(work, now);
+        float sum[kWarpRows][1] = {};
+        product.run(planes, start, codes, x_rows, groups, grid, true, sum);
+        at += stride;
+        go_on();
+        write_pair<kGated>(work, now, base, warp_sum(sum[0][0]), warp_sum(sum[1][0]));
+    }
+}
+
+template <ElementType kType, bool kGated>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
+    float_row_kernel(const __grid_constant__ RowWork work) {
+    extern __shared__ int4 shared[];
+    let_next_start();
+    float* x = reinterpret_cast<float*>(shared);
+    using Product = FloatRowsProduct<kType, 1>;
+    constexpr std::int64_t kBytes = kType == ElementType::f32 ? 4 : 2;
+    const std::int64_t cols = work.input.cols;
+    const std::int64_t pieces = cols / Product::kElements;
+    const int total = static_cast<int>(work.first_pair[work.count]);
+    const int stride = static_cast<int>(gridDim.x) * kRowWarps;
+    int at = static_cast<int>(blockIdx.x) * kRowWarps + static_cast<int>(threadIdx.x) / kWarp;
+    const int lane = threadIdx.x % kWarp;
+    Product product;
+    const std::uint8_t* bytes[kWarpRows];
+    RowPair pair;
+    const auto go_on = [&] {
+        if (at >= total) return;
+        pair = row_pair<kGated>(work, at);
+        Planes planes[kWarpRows];
+        std::int64_t row[kWarpRows];
+        locate<kGated>(work, pair, planes, row);
+        for (int r = 0; r < kWarpRows; ++r) bytes[r] = planes[r].codes + row[r] * cols * kBytes;
+        product.load(bytes, lane, pieces);
+    };
+    go_on();
+    prepare_row(work.input, [&](const float4& v, int i, bool inside) {
+        if (inside) reinterpret_cast<float4*>(x)[i] = v;
+    });
+    __syncthreads();
+    const std::int64_t x_rows[1] = {0};
+    while (at < total) {
+        const RowPair now = pair;
+        const float base = base_of<kGated>(work, now);
+        float sum[kWarpRows][1] = {};
+        bool loaded = true;
+        for (std::int64_t p = lane; p < pieces; p += Product::kTurn * kWarp) {
+            if (!loaded) product.load(bytes, p, pieces);
+            loaded = false;
+            product.add(x, x_rows, cols, p, pieces, sum);
+        }
+        at += stride;
+        go_on();
+        write_pair<kGated>(work, now, base, warp_sum(sum[0][0]), warp_sum(sum[1][0]));
+    }
+}
+
+}  // namespace strata::cuda

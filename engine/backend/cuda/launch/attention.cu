@@ -1,0 +1,175 @@
+#include <algorithm>
+
+#include "engine/backend/cuda/kernels/attention_any.cuh"
+#include "engine/backend/cuda/kernels/attention_inputs.cuh"
+#include "engine/backend/cuda/kernels/attention_prefill.cuh"
+#include "engine/backend/cuda/kernels/attention_rows.cuh"
+#include "engine/backend/cuda/kernels/attention_splits.cuh"
+#include "engine/backend/cuda/launch/attention.hpp"
+#include "engine/backend/cuda/launch/launch.cuh"
+#include "strata/core/invariant.hpp"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr std::int64_t kTableBlocksMax = 4096;  // more blocks than this only queue up
+constexpr std::int64_t kGridRowsMax = 32768;    // a grid's third dimension ends at 65,535
+// In exact mode every row has its own parts: rows of one launch, 35 MB of parts at most on 132
+// multiprocessors.
+constexpr std::int64_t kExactRowsMax = 32;
+constexpr std::size_t kVectorBytes = 16;
+
+std::int64_t head_tiles(const AttentionShape& shape) {
+    return ceil_div<std::int64_t>(shape.heads / shape.kv_heads, kTileHeads);
+}
+
+// Blocks among which the positions of a row are parted. In exact mode the rows beside it don't
+// count.
+std::int64_t splits_of(const AttentionShape& shape, std::int64_t rows, int multiprocessors,
+                       bool exact) {
+    const std::int64_t tiles = shape.kv_heads * head_tiles(shape) * (exact ? 1 : rows);
+    return std::clamp<std::int64_t>(multiprocessors / tiles, 1, kSplitsMax);
+}
+
+std::int64_t rows_per_launch(std::int64_t rows, std::int64_t splits) {
+    return std::min(rows, splits > 1 ? kExactRowsMax : kGridRowsMax);
+}
+
+bool is_aligned(const void* address, std::size_t offset = 0) {
+    return (reinterpret_cast<std::uintptr_t>(address) + offset) % kVectorBytes == 0;
+}
+
+// Products on half precision matrices came with compute capability 8.
+bool has_half_products() {
+    int device = 0;
+    int major = 0;
+    check(cudaGetDevice(&device), "current device");
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+          "compute capability");
+    return major >= 8;
+}
+
+bool fits_products(const AttentionShape& shape, Rows q, Rows out) {
+    const std::int64_t dim = shape.key_dim;
+    return shape.kv_type == ElementType::f16 && shape.value_dim == dim && shape.scale > 0.0F &&
+           (dim == 64 || dim == 128 || dim == 256) && is_aligned(q.values) &&
+           is_aligned(out.values) && is_aligned(nullptr, shape.k_offset) &&
+           is_aligned(nullptr, shape.v_offset) && has_half_products();
+}
+
+AttentionCall attention_call(const StepView& step, const AttentionShape& shape, Rows q, Rows out,
+                             const AttentionScratch& scratch) {
+    AttentionCall call{};
+    call.step = step;
+    call.q = q.values;
+    call.out = out.values;
+    call.heads = static_cast<int>(shape.heads);
+    call.kv_heads = static_cast<int>(shape.kv_heads);
+    call.group = call.heads / call.kv_heads;
+    call.head_tiles = static_cast<int>(head_tiles(shape));
+    call.key_dim = static_cast<int>(shape.key_dim);
+    call.value_dim = static_cast<int>(shape.value_dim);
+    call.query_stride = static_cast<int>(shape.query_stride());
+    call.scale = shape.scale;
+    call.gated = shape.gated;
+    call.k_offset = shape.k_offset;
+    call.v_offset = shape.v_offset;
+    call.partials = scratch.partials;
+    call.counters = scratch.counters;
+    call.rows = static_cast<int>(q.rows);
+    return call;
+}
+
+template <int kDim>
+void start_rows(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
+    launch(stream, grid, dim3(rows_kernel_warps(kDim) * kWarp),
+           static_cast<std::size_t>(rows_kernel_shared_bytes(kDim, call.group)),
+           attention_rows_kernel<kDim>, call);
+}
+
+void start_split(cudaStream_t stream, dim3 grid, const AttentionCall& call, bool fast, bool half) {
+    if (fast) {
+        if (call.key_dim == 64) return start_rows<64>(stream, grid, call);
+        if (call.key_dim == 128) return start_rows<128>(stream, grid, call);
+        return start_rows<256>(stream, grid, call);
+    }
+    const auto bytes =
+        static_cast<std::size_t>(any_kernel_shared_bytes(call.key_dim, call.value_dim));
+    const dim3 block(kAnyWarps * kWarp);
+    launch(stream, grid, block, bytes,
+           half ? attention_any_kernel<__half> : attention_any_kernel<float>, call);
+}
+
+template <int kDim>
+void start_prefill(cudaStream_t stream, const AttentionCall& call) {
+    using Shape = PrefillShape<kDim>;
+    const dim3 grid(static_cast<unsigned>(call.heads),
+                    static_cast<unsigned>(ceil_div(call.rows, Shape::kRows)));
+    launch(stream, grid, dim3(Shape::kThreads), Shape::kSharedBytes, attention_prefill_kernel<kDim>,
+           call);
+}
+
+}  // namespace
+
+void launch_rope_table(cudaStream_t stream, const StepView& step, std::int64_t rows,
+                       const double* frequencies, std::int64_t pairs, float magnitude,
+                       float* table) {
+    const std::int64_t count = rows * pairs;
+    if (count == 0) return;
+    const auto blocks =
+        static_cast<unsigned>(std::min(ceil_div<std::int64_t>(count, kThreads), kTableBlocksMax));
+    launch(stream, dim3(blocks), dim3(kThreads), 0, rope_table_kernel, step, count, frequencies,
+           pairs, magnitude, table);
+}
+
+void launch_store_attention_inputs(cudaStream_t stream, const StepView& step,
+                                   const AttentionShape& shape, const QkPreparation& preparation,
+                                   Rows q, Rows k, Rows v) {
+    STRATA_INVARIANT(q.cols == shape.heads * shape.query_stride());
+    STRATA_INVARIANT(k.cols == shape.kv_heads * shape.key_dim && k.rows == q.rows);
+    STRATA_INVARIANT(v.cols == shape.kv_heads * shape.value_dim && v.rows == q.rows);
+    STRATA_INVARIANT(2 * preparation.rope_pairs <= shape.key_dim);
+    const StoreCall call{step,     shape,    preparation, shape.query_stride(),
+                         q.values, k.values, v.values,    q.rows};
+    const std::int64_t tasks = q.rows * (shape.heads + 2 * shape.kv_heads);
+    const auto blocks = static_cast<unsigned>(ceil_div<std::int64_t>(tasks, kThreads / kWarp));
+    launch(stream, dim3(blocks), dim3(kThreads), 0, store_attention_inputs_kernel, call);
+}
+
+std::int64_t attention_partial_floats(const AttentionShape& shape, std::int64_t rows,
+                                      int multiprocessors, bool exact) {
+    const std::int64_t splits = splits_of(shape, rows, multiprocessors, exact);
+    if (splits == 1) return 0;
+    const int group = static_cast<int>(shape.heads / shape.kv_heads);
+    return rows_per_launch(rows, splits) * shape.kv_heads * head_tiles(shape) * splits *
+           part_floats(group, static_cast<int>(shape.value_dim));
+}
+
+std::int64_t attention_counters(const AttentionShape& shape, std::int64_t rows) {
+    return std::min(rows, kGridRowsMax) * shape.kv_heads * head_tiles(shape) * kCountersPerTile;
+}
+
+void launch_attention(cudaStream_t stream, const StepView& step, const AttentionShape& shape,
+                      Rows q, Rows out, const AttentionScratch& scratch, bool exact) {
+    STRATA_INVARIANT(q.cols == shape.heads * shape.query_stride() && q.rows > 0);
+    STRATA_INVARIANT(out.cols == shape.heads * shape.value_dim && out.rows == q.rows);
+    AttentionCall call = attention_call(step, shape, q, out, scratch);
+    const bool fast = fits_products(shape, q, out);
+    if (fast && !exact && q.rows >= kTiledRowsMin) {
+        if (shape.key_dim == 64) return start_prefill<64>(stream, call);
+        if (shape.key_dim == 128) return start_prefill<128>(stream, call);
+        return start_prefill<256>(stream, call);
+    }
+    const std::int64_t splits = splits_of(shape, q.rows, scratch.multiprocessors, exact);
+    const std::int64_t most = rows_per_launch(q.rows, splits);
+    for (std::int64_t row = 0; row < q.rows; row += most) {
+        call.row_begin = static_cast<int>(row);
+        const dim3 grid(static_cast<unsigned>(splits),
+                        static_cast<unsigned>(shape.kv_heads * head_tiles(shape)),
+                        static_cast<unsigned>(std::min(most, q.rows - row)));
+        start_split(stream, grid, call, fast, shape.kv_type == ElementType::f16);
+    }
+}
+
+}  // namespace strata::cuda

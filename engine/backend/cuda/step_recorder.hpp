@@ -1,0 +1,104 @@
+// Runs the calls of a step on a stream. Steps of one token are recorded: when a step makes the same
+// calls as the one before, in the same order and with the same arguments, its graph is launched as
+// a whole; what differs from step to step lies in device memory (StepView).
+//
+// Invariants
+//  1. Calls happen on the device in the order of run(), wherever flush() falls.
+//  2. Behind flush() nothing waits to be enqueued.
+//  3. A key names its call wholly: equal keys mean equal launches.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#include "strata/core/invariant.hpp"
+
+namespace strata::cuda {
+
+// Which call, and all its arguments.
+class CallKey {
+  public:
+    explicit CallKey(std::uint64_t call) { add(call); }
+
+    template <class T>
+    CallKey& operator<<(T value) {
+        if constexpr (std::is_pointer_v<T>) {
+            add(reinterpret_cast<std::uintptr_t>(value));
+        } else if constexpr (std::is_floating_point_v<T>) {
+            add(std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+        } else {
+            add(static_cast<std::uint64_t>(value));
+        }
+        return *this;
+    }
+    bool operator==(const CallKey& other) const {
+        if (count_ != other.count_) return false;
+        for (std::size_t i = 0; i < count_; ++i) {
+            if (words_[i] != other.words_[i]) return false;
+        }
+        return true;
+    }
+
+  private:
+    static constexpr std::size_t kWordsMax = 48;  // the longest call has four projections
+
+    void add(std::uint64_t word) {
+        STRATA_INVARIANT(count_ < kWordsMax);
+        words_[count_++] = word;
+    }
+
+    std::array<std::uint64_t, kWordsMax> words_;
+    std::size_t count_ = 0;
+};
+
+class StepRecorder {
+  public:
+    explicit StepRecorder(cudaStream_t stream) : stream_(stream) {}
+    ~StepRecorder();
+    StepRecorder(const StepRecorder&) = delete;
+    StepRecorder& operator=(const StepRecorder&) = delete;
+
+    // A new step. `record`: it is worth a graph.
+    void begin(bool record);
+    // `launch` enqueues on the stream; it is kept while the call may be replayed.
+    template <class Launch>
+    void run(const CallKey& key, Launch launch) {
+        if (!recording_) {
+            launch();
+            return;
+        }
+        if (next_ < calls_.size() && calls_[next_].key == key) {
+            ++next_;
+            return;
+        }
+        forget_from(next_);
+        calls_.push_back({key, std::move(launch)});
+        ++next_;
+    }
+    void flush();
+    bool recording() const { return recording_; }
+
+  private:
+    struct Call {
+        CallKey key;
+        std::function<void()> launch;
+    };
+    void forget_from(std::size_t index);
+    void build_graph();
+
+    cudaStream_t stream_;
+    std::vector<Call> calls_;
+    std::size_t next_ = 0;  // calls_[0, next_) are those of the step
+    bool recording_ = false;
+    cudaGraphExec_t graph_ = nullptr;  // of all calls_; null = none
+};
+
+}  // namespace strata::cuda
