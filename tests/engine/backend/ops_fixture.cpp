@@ -18,6 +18,11 @@ std::vector<NamedDevice> devices(bool exact) {
         }
     }
     REQUIRE(out.size() >= 2);
+    if (cuda_device_count() > 0) {
+        auto device = make_cuda_device({0, exact});
+        if (!device.ok()) FAIL(device.error().text);
+        out.push_back({std::string("cuda") + (exact ? ", exact" : ""), std::move(*device), !exact});
+    }
     return out;
 }
 

@@ -18,8 +18,10 @@ namespace strata::ops_fixture {
 struct NamedDevice {
     std::string name;
     std::unique_ptr<Device> device;
+    bool halves = false;  // steps of many rows may compute in half precision
 };
-// One for every instruction set of this machine, with one thread and with three.
+// One for every instruction set of this machine, with one thread and with three; and a CUDA device
+// where there is one.
 // `exact`: CpuDeviceOptions.
 std::vector<NamedDevice> devices(bool exact = false);
 

@@ -1,0 +1,134 @@
+// Products, tables and mixtures with weights of every type, on every device there is, against sums
+// in f64 over the decoded weights.
+#include <algorithm>
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "tests/engine/backend/matmul_cases.hpp"
+#include "tests/engine/backend/ops_fixture.hpp"
+
+using namespace strata;
+using namespace strata::matmul_cases;
+using namespace strata::ops_fixture;
+
+namespace {
+
+constexpr std::int64_t kCols = 1280;  // 40 groups: more than one turn of a warp, not a whole one
+constexpr std::int64_t kRows = 77;
+
+// Rounding errors of a product relative to the sum of its absolute terms. Steps of more rows than
+// this may be multiplied in half precision.
+constexpr std::int64_t kPreciseRowsMax = 8;
+constexpr double kPrecise = 2.0e-6;
+constexpr double kHalf = 6.0e-3;
+
+std::unique_ptr<Weight> upload_stored(Device& device, const Stored& stored) {
+    auto weight = device.upload(stored.tensor);
+    if (!weight.ok()) FAIL(weight.error().text);
+    return std::move(*weight);
+}
+
+// x as products with this type see it.
+std::vector<double> seen(ElementType type, const std::vector<float>& x) {
+    return is_float(type) ? std::vector<double>(x.begin(), x.end()) : rounded_rows(x, kCols);
+}
+
+void check_rows(const std::vector<float>& got, const Stored& stored, const std::vector<float>& x,
+                std::int64_t rows, bool accumulated) {
+    const std::vector<double> in = seen(stored.tensor.type, x);
+    const double tolerance = rows > kPreciseRowsMax ? kHalf : kPrecise;
+    std::size_t wrong = 0;
+    for (std::int64_t t = 0; t < rows; ++t) {
+        for (std::int64_t r = 0; r < kRows; ++r) {
+            const Sum sum = dot(stored.values.data() + r * kCols, in.data() + t * kCols, kCols);
+            const double wanted = sum.value + (accumulated ? 1.0 : 0.0);
+            const auto at = static_cast<std::size_t>(t * kRows + r);
+            const double error = std::fabs(static_cast<double>(got[at]) - wanted);
+            if (error <= tolerance * (sum.size + 1.0)) continue;
+            if (wrong++ == 0) {
+                CAPTURE(t, r, got[at], wanted, sum.size);
+                CHECK(error <= tolerance * (sum.size + 1.0));
+            }
+        }
+    }
+    CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("products with weights of every type match sums over the decoded weights") {
+    for (const ElementType type : kAllTypes) {
+        const auto stored = make_stored(type, kCols, kRows, 1, 7);
+        for (const std::int64_t rows : {1, 2, 8, 9, 40}) {
+            const std::vector<float> x = make_rows(rows, kCols, 11);
+            for (const NamedDevice& on : devices()) {
+                INFO(element_type_name(type) << ", " << rows << " rows, " << on.name);
+                const auto weight = upload_stored(*on.device, *stored);
+                const TokenIds ids(static_cast<std::size_t>(rows), 0);
+                const DeviceRows in(*on.device, x, kCols);
+                const std::vector<float> ones(static_cast<std::size_t>(rows * kRows), 1.0F);
+                const DeviceRows plain(*on.device, rows, kRows);
+                const DeviceRows added(*on.device, ones, kRows);
+                on.device->ops().begin({ids, 0, {}, nullptr});
+                const Projection both[] = {{weight.get(), nullptr, plain, false},
+                                           {weight.get(), nullptr, added, true}};
+                on.device->ops().linear(in, both);
+                check_rows(plain.read(), *stored, x, rows, false);
+                check_rows(added.read(), *stored, x, rows, true);
+            }
+        }
+    }
+}
+
+TEST_CASE("a table of every type gives its rows as they are stored") {
+    for (const ElementType type : kAllTypes) {
+        const auto stored = make_stored(type, kCols, 5, 1, 3);
+        for (const NamedDevice& on : devices()) {
+            INFO(element_type_name(type) << ", " << on.name);
+            const auto weight = upload_stored(*on.device, *stored);
+            const DeviceRows x(*on.device, 3, kCols);
+            const TokenIds ids = {4, 0, 2};
+            on.device->ops().begin({ids, 0, {}, nullptr});
+            on.device->ops().embed(*weight, x);
+            std::vector<float> wanted;
+            for (const TokenId id : ids) {
+                const auto first = stored->values.begin() + id * kCols;
+                wanted.insert(wanted.end(), first, first + kCols);
+            }
+            CHECK(x.read() == wanted);
+        }
+    }
+}
+
+TEST_CASE("gated products with weights of every type are one formula for one row and for several") {
+    for (const ElementType type : kAllTypes) {
+        const auto gate = make_stored(type, kCols, kRows, 1, 5);
+        const auto up = make_stored(type, kCols, kRows, 1, 6);
+        const std::vector<float> x = make_rows(4, kCols, 13);
+        const std::vector<double> in = seen(type, x);
+        for (const NamedDevice& on : devices()) {
+            const auto gate_weight = upload_stored(*on.device, *gate);
+            const auto up_weight = upload_stored(*on.device, *up);
+            for (const std::int64_t rows : {1, 4}) {
+                INFO(element_type_name(type) << ", " << rows << " rows, " << on.name);
+                const std::vector<float> part(x.begin(), x.begin() + rows * kCols);
+                const DeviceRows xs(*on.device, part, kCols);
+                const DeviceRows y(*on.device, rows, kRows);
+                const TokenIds ids(static_cast<std::size_t>(rows), 0);
+                on.device->ops().begin({ids, 0, {}, nullptr});
+                on.device->ops().gated_linear(xs, *gate_weight, *up_weight, y);
+                std::vector<double> wanted;
+                for (std::int64_t t = 0; t < rows; ++t) {
+                    for (std::int64_t r = 0; r < kRows; ++r) {
+                        const double* row = in.data() + t * kCols;
+                        const double a = dot(gate->values.data() + r * kCols, row, kCols).value;
+                        const double b = dot(up->values.data() + r * kCols, row, kCols).value;
+                        wanted.push_back(silu(a) * b);
+                    }
+                }
+                check_close(y.read(), wanted, 3.0e-4);
+            }
+        }
+    }
+}
