@@ -117,7 +117,7 @@ test("the table shows each request with its steps and is sorted and filtered by 
 
   const [saved] = await Promise.all([page.waitForEvent("download"), page.click("#requests-csv")]);
   assert.equal(readFileSync(await saved.path(), "utf8").trim().split("\r\n").length, 3);
-  assert.match(await page.locator("#first-chart svg").getAttribute("aria-label"), /^2 requests: /);
+  assert.match(await page.locator("#first-chart svg.scatter").getAttribute("aria-label"), /^2 requests: /);
   assert.equal(await page.locator("#first-chart .dot").count(), 2);
   await page.locator("#monitor summary", { hasText: "as a table" }).click();
   assert.equal(await page.locator("#speeds tbody tr").count(), 10);
