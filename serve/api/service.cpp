@@ -52,11 +52,18 @@ constexpr ChatDialect kOpenAiCompletion{parse_openai_completion, completion_writ
 // A call whose answer is not there yet.
 class PendingCall final : public Exchange {
   public:
-    void client_left() override { left_ = true; }
+    explicit PendingCall(std::shared_ptr<ReplySink> sink = nullptr) : sink_(std::move(sink)) {}
+    void client_left() override {
+        left_ = true;
+        sink_.reset();
+    }
     std::string keep_alive() override { return {}; }
     bool left() const { return left_; }
+    // Of who waits; nobody does any more when it is null.
+    ReplySink* sink() const { return sink_.get(); }
 
   private:
+    std::shared_ptr<ReplySink> sink_;
     bool left_ = false;
 };
 
@@ -185,14 +192,14 @@ ApiResult<Reply> Service::load_answer() const {
 }
 
 std::shared_ptr<Exchange> Service::load(bool wait, std::shared_ptr<ReplySink> sink) {
-    auto call = std::make_shared<PendingCall>();
-    engine_.load([this, wait, call, sink] {
-        if (!wait || call->left()) return;
+    auto call = std::make_shared<PendingCall>(wait ? sink : nullptr);
+    engine_.load([this, call] {
+        if (call->sink() == nullptr) return;
         ApiResult<Reply> answer = load_answer();
         if (answer) {
-            sink->reply(std::move(*answer));
+            call->sink()->reply(std::move(*answer));
         } else {
-            sink->refuse(answer.error());
+            call->sink()->refuse(answer.error());
         }
     });
     if (wait) return call;
@@ -201,9 +208,9 @@ std::shared_ptr<Exchange> Service::load(bool wait, std::shared_ptr<ReplySink> si
 }
 
 std::shared_ptr<Exchange> Service::unload(bool wait, std::shared_ptr<ReplySink> sink) {
-    auto call = std::make_shared<PendingCall>();
-    const bool begun = engine_.unload([this, wait, call, sink] {
-        if (wait && !call->left()) sink->reply(life_reply(engine_.view()));
+    auto call = std::make_shared<PendingCall>(wait ? sink : nullptr);
+    const bool begun = engine_.unload([this, call] {
+        if (call->sink() != nullptr) call->sink()->reply(life_reply(engine_.view()));
     });
     if (!begun) {
         ApiError error;
