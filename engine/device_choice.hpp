@@ -20,7 +20,7 @@ struct DeviceChoice {
     int number = 0;  // of a CUDA device
 };
 
-inline constexpr std::string_view kDeviceWords = "auto, cpu, cuda, cuda:N with N from 0 to 63";
+inline constexpr std::string_view kDeviceWords = "auto, cpu, cuda, cuda:N (N is 63 at most)";
 std::optional<DeviceChoice> parse_device(std::string_view text);
 std::string device_text(DeviceChoice choice);
 

@@ -38,6 +38,19 @@ TEST_CASE("without more than a model the options are the documented defaults") {
     CHECK(options.turn_token == -1);
 }
 
+TEST_CASE("the device is one by its name or the first one that there is") {
+    const auto device = [](std::string_view word) {
+        return parse({"--model", "m", "--device", word})->device;
+    };
+    CHECK(parse({"--model", "m"})->device.kind == DeviceKind::automatic);
+    CHECK(device("auto").kind == DeviceKind::automatic);
+    CHECK(device("cpu").kind == DeviceKind::cpu);
+    CHECK(device("cuda").kind == DeviceKind::cuda);
+    CHECK(device("cuda").number == 0);
+    CHECK(device("cuda:0").number == 0);
+    CHECK(device("cuda:63").number == 63);
+}
+
 TEST_CASE("a value follows its option behind a space or an equals sign and the last one counts") {
     const auto options = parse({"--model=a", "--threads", "3", "--kv=f32", "--kernels", "avx2",
                                 "--turn-token=0", "--model", "b=c", "--prompt-cache", "0"})
@@ -69,7 +82,12 @@ TEST_CASE("a refusal names the option and its value and what is allowed") {
     CHECK(refusal({"--model", "m", "--threads="}) == "--threads is \"\", allowed: 0 to 512");
     CHECK(refusal({"--model", "m", "--max-context", "99999999999999999999"}) ==
           "--max-context is \"99999999999999999999\", allowed: 0 to 16777216");
-    CHECK(refusal({"--model", "m", "--device", "cuda"}) == "--device is \"cuda\", allowed: cpu");
+    const std::string devices = "allowed: auto, cpu, cuda, cuda:N (N is 63 at most)";
+    for (const std::string bad :
+         {"gpu", "cuda:", "cuda:-1", "cuda:64", "cuda:1x", "cuda1", "CPU"}) {
+        CHECK(refusal({"--model", "m", "--device", bad}) ==
+              "--device is \"" + bad + "\", " + devices);
+    }
     CHECK(refusal({"--model", "m", "--kernels", "neon"}) ==
           "--kernels is \"neon\", allowed: auto, scalar, avx2, avx512");
     CHECK(refusal({"--model", "m", "--help=yes"}) == "--help is \"yes\", allowed: no value");
