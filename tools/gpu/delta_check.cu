@@ -185,7 +185,7 @@ void define_delta(const DeltaCase& of, std::vector<double>& state, std::vector<d
 // What one launch of a case needs on the device.
 struct DeltaRun {
     const DeltaCase& of;
-    Memory<float> c, b, alpha, a, dt_bias, o, scratch;
+    Memory<float> c, b, alpha, a, dt_bias, o;
     State state;
     explicit DeltaRun(const DeltaCase& from)
         : of(from),
@@ -195,14 +195,13 @@ struct DeltaRun {
           a(from.a),
           dt_bias(from.dt_bias),
           o(from.rows * from.values()),
-          scratch(delta_scratch_floats(from.shape, from.rows, false)),
           state(with_offset(from.state), from.rows) {}
-    void launch(bool exact) {
+    void launch() {
         const std::int64_t heads = of.shape.value_heads;
         launch_delta_rule(nullptr, state.view, of.shape,
                           {c.at, of.rows, 2 * of.keys() + of.values()}, {b.at, of.rows, heads},
                           {alpha.at, of.rows, heads}, a.at, dt_bias.at,
-                          {o.at, of.rows, of.values()}, scratch.at, exact);
+                          {o.at, of.rows, of.values()});
     }
 };
 
@@ -211,19 +210,17 @@ void check_delta(const DeltaCase& of) {
     std::vector<double> o(of.rows * of.values(), 0.0);
     define_delta(of, state, o);
     const DeltaShape& s = of.shape;
-    for (const bool exact : {false, true}) {
-        DeltaRun run(of), again(of);
-        run.launch(exact);
-        again.launch(exact);
-        const std::vector<float> got = run.o.read();
-        const std::vector<float> twice = again.o.read();
-        const double error = std::max(
-            error_of(got.data(), o),
-            error_of(run.state.floats.read().data() + kStateOffset / sizeof(float), state));
-        const bool same = std::memcmp(got.data(), twice.data(), got.size() * sizeof(float)) == 0;
-        report(error < kTolerance && same, exact ? "delta exact" : "delta", error,
-               {s.key_heads, s.value_heads, s.key_dim, s.value_dim, of.rows});
-    }
+    DeltaRun run(of), again(of);
+    run.launch();
+    again.launch();
+    const std::vector<float> got = run.o.read();
+    const std::vector<float> twice = again.o.read();
+    const double error =
+        std::max(error_of(got.data(), o),
+                 error_of(run.state.floats.read().data() + kStateOffset / sizeof(float), state));
+    const bool same = std::memcmp(got.data(), twice.data(), got.size() * sizeof(float)) == 0;
+    report(error < kTolerance && same, "delta", error,
+           {s.key_heads, s.value_heads, s.key_dim, s.value_dim, of.rows});
 }
 
 void check_gated_norm(std::int64_t rows, std::int64_t heads, std::int64_t dim, bool in_place) {
@@ -322,9 +319,7 @@ void time_kernels() {
         DeltaRun run(of);
         const double bytes = 8.0 * of.state.size() + 4.0 * (of.c.size() + rows * of.values());
         const int times = rows > 512 ? 5 : 50;
-        time_line("delta exact", rows, microseconds([&] { run.launch(true); }, times), bytes,
-                  copy_rate);
-        time_line("delta", rows, microseconds([&] { run.launch(false); }, times), bytes, copy_rate);
+        time_line("delta", rows, microseconds([&] { run.launch(); }, times), bytes, copy_rate);
         const Memory<float> taps(numbers(4 * 8192)), out(rows * 8192);
         const Rows u{run.c.at, rows, 8192}, c{out.at, rows, 8192};
         State window(std::vector<float>(3 * 8192), rows);

@@ -44,6 +44,7 @@ class CudaDevice final : public Device {
         // A call that is only recorded yet may use the buffer: it is enqueued first, then the
         // buffer's end waits for it.
         void* address = buffer->address();
+        ops_->written_by_copy(address, bytes);
         std::shared_ptr<void> owner(
             address, [held = *buffer, ops = std::weak_ptr<cuda::CudaOps>(ops_)](void*) mutable {
                 if (const auto alive = ops.lock()) alive->flush();
@@ -64,11 +65,13 @@ class CudaDevice final : public Device {
     }
     void copy_from_host(void* to_device, const void* from, std::size_t bytes) override {
         copy(to_device, from, bytes, cudaMemcpyHostToDevice);
+        ops_->written_by_copy(to_device, bytes);
     }
     void copy_on_device(void* to_device, const void* from_device, std::size_t bytes) override {
         enter();
         check(cudaMemcpyAsync(to_device, from_device, bytes, cudaMemcpyDeviceToDevice, stream_),
               "a copy on the device");
+        ops_->written_by_copy(to_device, bytes);
     }
     void synchronize() override {
         enter();

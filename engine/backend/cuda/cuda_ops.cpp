@@ -42,6 +42,10 @@ CallKey& operator<<(CallKey& key, const AttentionShape& shape) {
                << shape.gated << shape.kv_type << shape.k_offset << shape.v_offset;
 }
 
+std::size_t ceil_floats(std::size_t bytes) {
+    return (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
 bool same(Rows a, Rows b) {
     return a.values == b.values && a.rows == b.rows && a.cols == b.cols;
 }
@@ -59,6 +63,22 @@ ProductPart part_of(const Projection& of) {
             of.accumulate};
 }
 
+// The projections of one launch, by value.
+struct Parts {
+    std::array<ProductPart, kProductPartsMax> parts;
+    std::size_t count = 0;
+
+    std::span<const ProductPart> all() const { return std::span(parts).first(count); }
+};
+Parts parts_of(std::span<const Projection> projections, CallKey& key) {
+    Parts out;
+    for (const Projection& of : projections) {
+        out.parts[out.count++] = part_of(of);
+        key << of.weight << of.y << of.bias << of.accumulate;
+    }
+    return out;
+}
+
 // Panels of a weight that are unpacked and multiplied one after the other: small enough to stay in
 // the second-level cache in between.
 constexpr std::int64_t kPanelBytes = std::int64_t{24} << 20;
@@ -68,6 +88,7 @@ constexpr std::int64_t kBf16Bytes = 2;
 
 void CudaOps::begin(const Step& step) {
     flush();
+    pending_ = {};
     step_.write(step);
     rows_ = static_cast<std::int64_t>(step.ids.size());
     coded_ = {};
@@ -77,9 +98,15 @@ void CudaOps::begin(const Step& step) {
 
 void CudaOps::flush() {
     if (!recorder_.recording()) return;
+    // One that was used stays pending: a later operation of the step may read it in another way.
     if (!pending_.used) read(pending_.y);
-    pending_ = {};
     recorder_.flush();
+}
+
+void CudaOps::written_by_copy(const void* at, std::size_t bytes) {
+    // Rows are whole floats and only looked at.
+    auto* first = static_cast<float*>(const_cast<void*>(at));
+    written({first, 1, static_cast<std::int64_t>(ceil_floats(bytes))});
 }
 
 void CudaOps::read(Rows x) {
@@ -186,15 +213,8 @@ void CudaOps::run_products(Rows x, std::span<const Projection> projections) {
     ProductInput input{x, {}};
     if (!is_float(type)) input.quantised = codes_of(x);
     key << input.quantised.codes << input.quantised.scaled;
-    std::array<ProductPart, kProductPartsMax> parts;
-    for (std::size_t i = 0; i < projections.size(); ++i) {
-        const Projection& of = projections[i];
-        parts[i] = part_of(of);
-        key << of.weight << of.y << of.bias << of.accumulate;
-    }
-    const std::size_t count = projections.size();
-    recorder_.run(
-        key, [=, this] { launch_products(stream_, type, input, std::span(parts).first(count)); });
+    const Parts parts = parts_of(projections, key);
+    recorder_.run(key, [=, this] { launch_products(stream_, type, input, parts.all()); });
 }
 
 // What a product with the row reads: the row itself, or what its pending norm is made of.
@@ -213,15 +233,9 @@ void CudaOps::run_row_products(Rows x, std::span<const Projection> projections) 
     const RowInput input = row_input(x);
     CallKey key(kRowProducts);
     key << input.x << input.cols << input.gain << input.epsilon;
-    std::array<ProductPart, kProductPartsMax> parts;
-    for (std::size_t i = 0; i < projections.size(); ++i) {
-        const Projection& of = projections[i];
-        parts[i] = part_of(of);
-        key << of.weight << of.y << of.bias << of.accumulate;
-    }
-    const std::size_t count = projections.size();
+    const Parts parts = parts_of(projections, key);
     recorder_.run(key, [=, this] {
-        launch_row_products(stream_, multiprocessors_, type, input, std::span(parts).first(count));
+        launch_row_products(stream_, multiprocessors_, type, input, parts.all());
     });
 }
 
@@ -387,13 +401,11 @@ void CudaOps::delta_rule(const DeltaShape& shape, Rows c, Rows b, Rows alpha, co
     read(alpha);
     written(o);
     const StepView view = step_.view();
-    float* scratch = floats(ScratchUse::delta, delta_scratch_floats(shape, c.rows, exact_));
     CallKey key(kDeltaRule);
     key << view.head << shape.key_heads << shape.value_heads << shape.key_dim << shape.value_dim
-        << shape.map << shape.state_offset << c << b << alpha << a << dt_bias << o << scratch;
-    recorder_.run(key, [=, this] {
-        launch_delta_rule(stream_, view, shape, c, b, alpha, a, dt_bias, o, scratch, exact_);
-    });
+        << shape.map << shape.state_offset << c << b << alpha << a << dt_bias << o;
+    recorder_.run(
+        key, [=, this] { launch_delta_rule(stream_, view, shape, c, b, alpha, a, dt_bias, o); });
 }
 
 void CudaOps::gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float* gain,

@@ -45,6 +45,8 @@ class CudaOps final : public Ops {
 
     // Enqueues what is still recorded or pending.
     void flush();
+    // Memory of the device was written by a copy, or is new: what was derived from it is not true.
+    void written_by_copy(const void* at, std::size_t bytes);
     // All work is done.
     void settle() { scratch_.trim(); }
 

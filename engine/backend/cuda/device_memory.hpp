@@ -31,7 +31,6 @@ enum class ScratchUse : std::uint8_t {
     results,
     shared_hidden,
     shared_results,
-    delta,
     count
 };
 

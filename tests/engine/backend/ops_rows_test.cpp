@@ -201,3 +201,35 @@ TEST_CASE("a vector is added to every row") {
         CHECK(rows.read() == wanted);
     }
 }
+
+TEST_CASE(
+    "a norm can be read again behind a look at the results and is gone behind a copy into it") {
+    constexpr std::int64_t kCols = 64;
+    Numbers numbers(31);
+    const std::vector<float> x = numbers.list(kCols);
+    const std::vector<float> gain = numbers.list(kCols, 2.0F);
+    const std::vector<float> matrix = numbers.list(kCols * 5);
+    const std::vector<float> other = numbers.list(kCols);
+    const std::vector<double> wanted = times(matrix, rms(row_of(x, 0, kCols), gain, 1.0e-6));
+    const std::vector<double> wanted_other = times(matrix, row_of(other, 0, kCols));
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        Device& device = *on.device;
+        const auto weight = upload(device, matrix, kCols, 5);
+        const DeviceRows in(device, x, kCols);
+        const DeviceRows gains(device, gain, kCols);
+        const DeviceRows normed(device, 1, kCols);
+        const DeviceRows y(device, 1, 5);
+        const Projection to_y{weight.get(), nullptr, y, false};
+        const TokenIds ids = {0};
+        device.ops().begin({ids, 0, {}, nullptr});
+        device.ops().rms_norm(in, gains.values(), 1.0e-6F, normed);
+        for (int look = 0; look < 3; ++look) {
+            device.ops().linear(normed, {&to_y, 1});
+            check_close(y.read(), wanted, kTolerance);
+        }
+        device.copy_from_host(Rows(normed).values, other.data(), other.size() * sizeof(float));
+        device.ops().linear(normed, {&to_y, 1});
+        check_close(y.read(), wanted_other, kTolerance);
+    }
+}

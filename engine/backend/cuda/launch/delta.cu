@@ -50,13 +50,8 @@ void launch_convolution(cudaStream_t stream, const StepView& step, const Convolu
     }
 }
 
-std::int64_t delta_scratch_floats(const DeltaShape&, std::int64_t, bool) {
-    return 0;  // token by token, everything stays in registers
-}
-
 void launch_delta_rule(cudaStream_t stream, const StepView& step, const DeltaShape& shape, Rows c,
-                       Rows b, Rows alpha, const float* a, const float* dt_bias, Rows o, float*,
-                       bool) {
+                       Rows b, Rows alpha, const float* a, const float* dt_bias, Rows o) {
     STRATA_INVARIANT(shape.key_heads >= 1 && shape.value_heads % shape.key_heads == 0);
     STRATA_INVARIANT(shape.key_dim >= 1 && shape.key_dim <= kDeltaKeyDimMax);
     STRATA_INVARIANT(c.rows >= 1 && o.rows == c.rows && b.rows == c.rows && alpha.rows == c.rows);

@@ -15,13 +15,9 @@ struct StepView;
 void launch_convolution(cudaStream_t stream, const StepView& step, const ConvolutionShape& shape,
                         Rows u, const float* taps, Rows c);
 
-// Floats of scratch for a step of `rows` tokens.
-[[nodiscard]] std::int64_t delta_scratch_floats(const DeltaShape& shape, std::int64_t rows,
-                                                bool exact);
-// `exact`: a row's bits do not depend on which rows are in the same step.
+// Token by token: a row's bits never depend on which rows are in the same step.
 void launch_delta_rule(cudaStream_t stream, const StepView& step, const DeltaShape& shape, Rows c,
-                       Rows b, Rows alpha, const float* a, const float* dt_bias, Rows o,
-                       float* scratch, bool exact);
+                       Rows b, Rows alpha, const float* a, const float* dt_bias, Rows o);
 
 void launch_gated_rms_norm(cudaStream_t stream, Rows o, Rows z, std::int64_t head_dim,
                            const float* gain, float epsilon, Rows y);
