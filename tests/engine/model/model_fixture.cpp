@@ -121,6 +121,20 @@ double largest_difference(std::span<const float> got, std::span<const double> wa
     return worst;
 }
 
+std::vector<float> read_recorded(Conversation& conversation, const Recorded& prompt,
+                                 std::int64_t chunk, const Visit& visit) {
+    std::vector<float> logits;
+    std::size_t read = 0;
+    for (const auto& [position, wanted] : prompt.logits) {
+        const std::span<const TokenId> ids(prompt.ids);
+        logits = conversation.read(ids.subspan(read, position + 1 - read), chunk);
+        read = position + 1;
+        visit(position, logits, wanted);
+    }
+    REQUIRE(read == prompt.ids.size());
+    return logits;
+}
+
 void check_continuation(Conversation& conversation, const Recorded& prompt,
                         std::vector<float> logits, double margin_min) {
     REQUIRE(prompt.margins.size() == prompt.continuation.size());

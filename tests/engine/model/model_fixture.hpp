@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -61,6 +62,13 @@ TokenId best_of(const std::vector<float>& logits);
 
 // NaN when a value is NaN. Fails the test when the lengths differ.
 double largest_difference(std::span<const float> got, std::span<const double> wanted);
+
+// Reads the prompt up to each recorded position and shows its logits beside the recorded ones;
+// gives the last ones.
+using Visit = std::function<void(std::size_t position, std::span<const float> got,
+                                 std::span<const double> wanted)>;
+std::vector<float> read_recorded(Conversation& conversation, const Recorded& prompt,
+                                 std::int64_t chunk, const Visit& visit);
 
 // Reads the recorded continuation greedily from `logits` on; fails at the first other token.
 void check_continuation(Conversation& conversation, const Recorded& prompt,

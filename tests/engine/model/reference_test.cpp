@@ -13,21 +13,6 @@ constexpr double kLogitDifferenceMax = 1.0e-4;  // the recorded f32 itself is wi
 constexpr double kCertainMargin = 2.0e-3;
 constexpr std::int64_t kChunk = 512;
 
-// Reads the prompt up to each recorded position and gives the logits of the last one.
-std::vector<float> check_positions(Conversation& conversation, const Recorded& prompt) {
-    std::vector<float> logits;
-    std::size_t read = 0;
-    for (const auto& [position, wanted] : prompt.logits) {
-        const std::span<const TokenId> ids(prompt.ids);
-        logits = conversation.read(ids.subspan(read, position + 1 - read), kChunk);
-        read = position + 1;
-        INFO("position " << position);
-        CHECK(largest_difference(logits, wanted) <= kLogitDifferenceMax);
-    }
-    REQUIRE(read == prompt.ids.size());
-    return logits;
-}
-
 void check_model(const std::string& name) {
     const std::string folder = STRATA_REFERENCE_DIR "/" + name;
     const Loaded model = load(folder + "/model.gguf", ElementType::f32, kChunk);
@@ -35,7 +20,11 @@ void check_model(const std::string& name) {
         INFO("prompt of " << prompt.ids.size() << " tokens");
         REQUIRE(prompt.continuation.size() == 32);
         Conversation conversation(*model.runner, prompt.ids.size() + 32);
-        const std::vector<float> logits = check_positions(conversation, prompt);
+        const std::vector<float> logits = read_recorded(
+            conversation, prompt, kChunk, [](std::size_t position, auto got, auto wanted) {
+                INFO("position " << position);
+                CHECK(largest_difference(got, wanted) <= kLogitDifferenceMax);
+            });
         check_continuation(conversation, prompt, logits, kCertainMargin);
     }
 }
