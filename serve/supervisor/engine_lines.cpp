@@ -54,6 +54,15 @@ void EngineSupervisor::take_line(std::string_view line) {
     if (!take_event(*event)) count_foreign(line);
 }
 
+// A request that ends as cancelled although nobody asked for it: somebody told the engine to end.
+template <class Line>
+bool EngineSupervisor::gives_up(const Line& line) const {
+    if constexpr (std::is_same_v<Line, protocol::DoneLine>) {
+        return line.finish == protocol::Finish::cancel && desk_.runs_unstopped(epoch_, line.id);
+    }
+    return false;
+}
+
 bool EngineSupervisor::take_event(const protocol::Event& event) {
     return std::visit(
         [this, &event](const auto& line) {
@@ -66,8 +75,11 @@ bool EngineSupervisor::take_event(const protocol::Event& event) {
                                        std::is_same_v<Line, protocol::RestoredLine> ||
                                        std::is_same_v<Line, protocol::SessionErrorLine>;
             if constexpr (kOfRequest) {
+                const bool leaving = gives_up(line);
                 const bool taken = desk_.accept(epoch_, event);
                 if (!taken && std::is_same_v<Line, protocol::DoneLine>) ++foreign_dones_;
+                // What waits is the next engine's: this one would take it and end.
+                if (leaving) expect_end(EndCause::leaving, "DONE cancel");
                 note_idle();
                 return taken;
             } else if constexpr (kOfNobody) {

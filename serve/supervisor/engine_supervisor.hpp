@@ -173,6 +173,8 @@ class EngineSupervisor : public EngineClient {
     void latch(EndCause cause, std::string text);
     void condemn(EndCause cause, std::string text);
     void expect_end(EndCause cause, std::string text);
+    template <class Line>
+    bool gives_up(const Line& line) const;
     void kill_now();
     void end_epoch();
     void plan_next(const ExitReport& report, EnginePhase phase);

@@ -114,6 +114,8 @@ std::string_view cause_words(EndCause cause) {
             return "it closed its input";
         case EndCause::stdout_closed:
             return "it closed its output";
+        case EndCause::leaving:
+            return "it gave a request up without being asked and did not end";
         case EndCause::wrong_protocol:
             return "it speaks another version of the line protocol";
     }

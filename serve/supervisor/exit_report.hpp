@@ -25,6 +25,7 @@ enum class EndCause : std::uint8_t {
     stdin_overflow,  // we ended it: it does not read
     stdin_closed,    // we ended it: it closed its input
     stdout_closed,   // we ended it: it closed its output
+    leaving,         // we ended it: it gave a request up without being asked, and stayed
     wrong_protocol,  // we ended it: it speaks another version
 };
 

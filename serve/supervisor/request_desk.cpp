@@ -89,6 +89,10 @@ void RequestDesk::stop_writing(RequestId id) {
     if (active_ && active_->ticket.id == id) say_stop();
 }
 
+bool RequestDesk::runs_unstopped(std::uint64_t epoch, std::uint64_t id) const {
+    return is_active(epoch, id) && !active_->stop_said;
+}
+
 void RequestDesk::say_stop() {
     if (std::exchange(active_->stop_said, true)) return;
     say_(protocol::format(protocol::StopCommand{active_->ticket.id}));

@@ -40,6 +40,8 @@ class RequestDesk {
     RequestId submit(protocol::GenCommand command, std::shared_ptr<RequestListener> listener);
     // Before everything that waits, and not refused by a full queue.
     RequestId submit_next(protocol::GenCommand command, std::shared_ptr<RequestListener> listener);
+    // It is answered by this epoch's engine, and nobody asked for its end.
+    bool runs_unstopped(std::uint64_t epoch, std::uint64_t id) const;
     void cancel(RequestId id);
     void stop_writing(RequestId id);
 

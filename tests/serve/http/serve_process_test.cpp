@@ -348,16 +348,17 @@ TEST_CASE("an engine that never starts is a 503 with its reason") {
 }
 
 TEST_CASE("an answer that nobody here ended tells who did") {
-    ServerOptions options =
-        engine_with({"--do", "ready", "--do", "await GEN", "--do", "tokens 2", "--do",
-                     "done cancel", "--do", "await GEN", "--do", "tokens 2", "--do", "done error"});
-    ServerProcess server(options);
-    const auto told = post(server.port(), kPath, chat(""));
+    // An engine that was told to end gives its request up and leaves.
+    ServerProcess leaving(engine_with({"--do", "ready", "--do", "await GEN", "--do", "tokens 2",
+                                       "--do", "done cancel", "--do", "exit 0"}));
+    const auto told = post(leaving.port(), kPath, chat(""));
     REQUIRE(told);
     CHECK(told->status == 503);
     CHECK(told->body.find("answer_ended") != std::string::npos);
     CHECK(told->body.find("was told to end") != std::string::npos);
-    const auto failed = post(server.port(), kPath, chat(""));
+    ServerProcess failing(engine_with(
+        {"--do", "ready", "--do", "await GEN", "--do", "tokens 2", "--do", "done error"}));
+    const auto failed = post(failing.port(), kPath, chat(""));
     REQUIRE(failed);
     CHECK(failed->status == 500);
     CHECK(failed->body.find("could not complete") != std::string::npos);

@@ -93,6 +93,40 @@ TEST_CASE("a cancelled running request keeps the engine until its DONE", "[C14]"
     CHECK(sim.complaints() == "request 2 heard 0 final calls; ");
 }
 
+TEST_CASE("what waits behind a request that the engine gives up is the next engine's") {
+    Simulation sim;
+    sim.start_ready();
+    const auto given_up = sim.submit();
+    const auto waiting = sim.submit();
+    sim.time.settle();
+    sim.launcher.last().say(Simulation::done_line(given_up->id, 3, "cancel"));
+    sim.time.settle();
+    CHECK(given_up->done);
+    CHECK_FALSE(waiting->ticket);
+    sim.launcher.last().end({false, 0, false});
+    sim.time.advance(seconds(1));
+    sim.launcher.last().say_ready();
+    sim.time.settle();
+    REQUIRE(waiting->ticket);
+    CHECK(waiting->ticket->epoch == 2);
+    sim.launcher.last().say(Simulation::done_line(waiting->id, 2));
+    CHECK(waiting->done);
+    CHECK_FALSE(waiting->failure);
+}
+
+TEST_CASE("an engine that gives a request up and stays is ended") {
+    Simulation sim;
+    sim.start_ready();
+    const auto request = sim.submit();
+    sim.time.settle();
+    sim.launcher.last().say(Simulation::done_line(request->id, 3, "cancel"));
+    sim.time.advance(seconds(1));
+    CHECK_FALSE(sim.launcher.last().signalled(SIGABRT));
+    sim.time.advance(seconds(2));
+    CHECK(sim.launcher.last().signalled(SIGABRT));
+    CHECK(sim.supervisor.view().epoch == 1);
+}
+
 TEST_CASE("stop_writing sends STOP once and the DONE still comes") {
     Simulation sim;
     sim.start_ready();
