@@ -139,13 +139,13 @@ function parkedBar(metrics, cache, rows) {
 
 /** @param {Metrics} metrics @param {ConversationCache} cache @param {RequestRow[]} rows @returns {Bar} */
 function memoryBar(metrics, cache, rows) {
-  const lost = `evicted ${number(cache.evictions)}, released ${number(cache.released)}, superseded ${number(cache.superseded)}, not parked ${number(cache.lost)}`;
+  const lost = `evicted ${number(cache.evictions)}, released ${number(cache.released)}, superseded ${number(cache.superseded)}, lost at a switch ${number(cache.lost)}`;
   return {
     key: "memory", head: "Cache RAM",
     words: known(cache.bytes) ? `${byteSize(cache.bytes)} of ${byteSize(cache.budget_bytes)}` : UNKNOWN,
     share: shareOf(cache.bytes, cache.budget_bytes),
     detail: absence(metrics, cache) || lost,
-    tip: `Parked conversations and what is kept of the live one, of the budget. Since the engine started: ${lost}. Evicted: for room in the budget or the places. Released: the machine was short of memory. Superseded: older copies of the same chat. Not parked: no room at the exchange.`,
+    tip: `Parked conversations and what is kept of the live one, of the budget. Since the engine started: ${lost}. Evicted: for room in the budget or the places. Released: the machine was short of memory. Superseded: older copies of the same chat. Lost at a switch: there was no room for it beside the one that came back.`,
     line: lineOf(rows, (row) => row.bytes), top: cache.budget_bytes ?? 0,
     summary: spoken("Cache RAM after each", [...rows].reverse().map((row) => byteSize(row.bytes))),
   };

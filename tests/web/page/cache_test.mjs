@@ -107,7 +107,7 @@ test("the hints come by keyboard and by pointer and Esc sends them away", async 
     await page.keyboard.press("Escape");
     assert.ok(await tip.isHidden());
     await page.locator("#cache-memory .tip-button").hover();
-    assert.match(await page.locator("#cache-memory-tip").textContent(), /evicted 0, released 2, superseded 1, not parked 0/);
+    assert.match(await page.locator("#cache-memory-tip").textContent(), /evicted 0, released 2, superseded 1, lost at a switch 0/);
     assert.ok(await page.locator("#cache-memory-tip").isVisible());
     await page.keyboard.press("Escape");
     assert.ok(await page.locator("#cache-memory-tip").isHidden());

@@ -74,7 +74,7 @@ test("the bars are the sums of the last requests of the day", async () => {
   assert.equal(await textOf("cache-parked-words"), `${last.parked} of ${SLOTS}`);
   assert.equal(await textOf("cache-memory-words"), `${last.bytes / MIB} MiB of ${BUDGET_MIB} MiB`);
   assert.equal(await textOf("cache-memory-detail"),
-    `evicted ${last.evictions}, released ${last.released}, superseded ${last.superseded}, not parked ${last.lost}`);
+    `evicted ${last.evictions}, released ${last.released}, superseded ${last.superseded}, lost at a switch ${last.lost}`);
   assert.match(await textOf("cache-sentence"), new RegExp(`^It works: ${hits} of ${switches} switches .* The last miss: it was released`));
   assert.match(await textOf("cache-restart"), /^The engine restarted among these requests/);
 });
