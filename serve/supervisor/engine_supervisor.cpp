@@ -340,6 +340,9 @@ EngineView EngineSupervisor::view() const {
     desk_.fill(view);
     if (now_.process != nullptr) {
         view.engine_pid = now_.process->pid();
+    }
+    // What an engine that is on its way out has loaded says nothing of the next one's load.
+    if (now_.process != nullptr && !ends_as_told(life_)) {
         if (now_.load_total > 0) {
             view.load_progress =
                 static_cast<double>(now_.load_done) / static_cast<double>(now_.load_total);

@@ -193,9 +193,11 @@ TEST_CASE("a request that comes while the engine ends starts the next one") {
     const auto second = sim.submit();
     sim.time.settle();
     CHECK(sim.launcher.attempts == 1);
+    CHECK(sim.supervisor.view().load_progress == 0.0);  // of the load that is waited for
     sim.launcher.last().end({false, 0, false});
     sim.time.settle();
     CHECK(sim.launcher.attempts == 2);
+    CHECK(sim.supervisor.view().load_progress == 0.0);
     sim.launcher.last().say_ready();
     sim.time.settle();
     CHECK(request->ticket == Ticket{2, request->id});
