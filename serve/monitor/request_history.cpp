@@ -1,8 +1,18 @@
 #include "serve/monitor/request_history.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace strata::serve {
+
+namespace {
+
+bool never_held_the_engine(const HistoryRow& row) {
+    return row.epoch == 0 && !row.done;
+}
+
+}  // namespace
 
 void RequestHistory::add(HistoryRow row) {
     ++totals_.requests;
@@ -19,8 +29,18 @@ void RequestHistory::add(HistoryRow row) {
     } else {
         totals_.output_tokens += row.output_tokens;
     }
+    if (never_held_the_engine(row)) ++refused_rows_;
     rows_.push_front(std::move(row));
-    if (rows_.size() > kRowsMax) rows_.pop_back();
+    if (refused_rows_ > kRefusedRowsMax) drop_oldest_refused();
+    if (rows_.size() <= kRowsMax) return;
+    if (never_held_the_engine(rows_.back())) --refused_rows_;
+    rows_.pop_back();
+}
+
+void RequestHistory::drop_oldest_refused() {
+    const auto oldest = std::find_if(rows_.rbegin(), rows_.rend(), never_held_the_engine);
+    rows_.erase(std::next(oldest).base());
+    --refused_rows_;
 }
 
 }  // namespace strata::serve

@@ -1,9 +1,10 @@
 // What the server remembers of finished requests: a ring of the newest ones and totals since its
 // start. A DONE line travels whole into its row; nothing is derived from it here.
 //
-// Invariants: 1. at most kRowsMax rows; 2. rows are in order of their end; 3. totals count every
-// row that was ever added and never fall. A row without DONE adds itself and the tokens that came
-// out of it.
+// Invariants: 1. at most kRowsMax rows, of which at most kRefusedRowsMax never held the engine: a
+// client that is refused again and again must not push the others out; 2. rows are in order of
+// their end; 3. totals count every row that was ever added and never fall. A row without DONE adds
+// itself and the tokens that came out of it.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +51,8 @@ struct HistoryTotals {
 class RequestHistory {
   public:
     static constexpr std::size_t kRowsMax = 500;  // a day of a busy user; about 300 KB
+    // Leaves most of the 50 newest rows, which is what a page asks for, to the others.
+    static constexpr std::size_t kRefusedRowsMax = 20;
 
     explicit RequestHistory(double started_s) { totals_.since_s = started_s; }
     void add(HistoryRow row);
@@ -57,7 +60,10 @@ class RequestHistory {
     const HistoryTotals& totals() const { return totals_; }
 
   private:
+    void drop_oldest_refused();
+
     std::deque<HistoryRow> rows_;
+    std::size_t refused_rows_ = 0;  // of rows_
     HistoryTotals totals_;
 };
 

@@ -1,5 +1,6 @@
 // Protects what the server remembers and shows: ring and totals, the seconds of the speed meter,
 // readings of the machine, and the keys of /metrics and /status with null for what is unknown.
+#include <algorithm>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -41,6 +42,38 @@ TEST_CASE("The history keeps the newest rows and totals of all") {
     CHECK(history.totals().reused_tokens == static_cast<std::int64_t>(kAdded));
     CHECK(history.totals().output_tokens == static_cast<std::int64_t>(2 * kAdded));
     CHECK(history.totals().since_s == 100.0);
+}
+
+TEST_CASE("requests that never held the engine do not push the others out") {
+    RequestHistory history(0);
+    const auto add = [&](std::uint64_t epoch, const std::string& id) {
+        HistoryRow row;
+        row.epoch = epoch;
+        row.request_id = id;
+        history.add(row);
+    };
+    const auto with_epoch = [&](std::uint64_t epoch) {
+        const auto& rows = history.newest_first();
+        return static_cast<std::size_t>(std::count_if(
+            rows.begin(), rows.end(), [&](const HistoryRow& row) { return row.epoch == epoch; }));
+    };
+    add(1, "served");
+    constexpr std::size_t kMost = RequestHistory::kRefusedRowsMax;
+    for (std::size_t i = 0; i + 1 < kMost; ++i) add(0, std::to_string(i));
+    CHECK(with_epoch(0) == kMost - 1);
+    add(0, "at the border");
+    CHECK(with_epoch(0) == kMost);
+    CHECK(history.newest_first().front().request_id == "at the border");
+    for (std::size_t i = 0; i < 2 * RequestHistory::kRowsMax; ++i) add(0, "flood");
+    CHECK(with_epoch(0) == kMost);
+    CHECK(with_epoch(1) == 1);
+    CHECK(history.newest_first().back().request_id == "served");
+    for (std::size_t i = 0; i < RequestHistory::kRowsMax; ++i) add(1, "served again");
+    CHECK(with_epoch(0) == 0);
+    CHECK(with_epoch(1) == RequestHistory::kRowsMax);
+    for (std::size_t i = 0; i < kMost + 1; ++i) add(0, "later");
+    CHECK(with_epoch(0) == kMost);
+    CHECK(history.totals().requests == 2 + 2 * kMost + 3 * RequestHistory::kRowsMax);
 }
 
 TEST_CASE("A request without DONE counts as a request and adds no tokens") {
