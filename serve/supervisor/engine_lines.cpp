@@ -79,7 +79,7 @@ bool EngineSupervisor::take_event(const protocol::Event& event) {
                 const bool taken = desk_.accept(epoch_, event);
                 if (!taken && std::is_same_v<Line, protocol::DoneLine>) ++foreign_dones_;
                 // What waits is the next engine's: this one would take it and end.
-                if (leaving) expect_end(EndCause::leaving, "DONE cancel");
+                if (leaving) expect_end(EndCause::leaving, "its answer ended as cancelled");
                 note_idle();
                 return taken;
             } else if constexpr (kOfNobody) {
