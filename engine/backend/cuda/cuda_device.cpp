@@ -27,8 +27,10 @@ class CudaDevice final : public Device {
           kernels_("sm_" + std::to_string(properties.major * 10 + properties.minor) +
                    (without.empty() ? "" : ", without cuBLAS: " + without)),
           stream_(stream),
-          ops_(std::make_shared<cuda::CudaOps>(stream, properties.multiProcessorCount, exact,
-                                               std::move(library))) {}
+          ops_(std::make_shared<cuda::CudaOps>(
+              stream,
+              cuda::Chip{properties.multiProcessorCount, properties.major * 10 + properties.minor},
+              exact, std::move(library))) {}
     ~CudaDevice() override { static_cast<void>(cudaStreamSynchronize(stream_)); }
 
     DeviceFacts facts() const override {

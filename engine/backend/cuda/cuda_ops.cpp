@@ -235,7 +235,7 @@ void CudaOps::run_row_products(Rows x, std::span<const Projection> projections) 
     key << input.x << input.cols << input.gain << input.epsilon;
     const Parts parts = parts_of(projections, key);
     recorder_.run(key, [=, this] {
-        launch_row_products(stream_, multiprocessors_, type, input, parts.all());
+        launch_row_products(stream_, chip_.multiprocessors, type, input, parts.all());
     });
 }
 
@@ -329,7 +329,8 @@ void CudaOps::gated_linear(Rows x, const Weight& gate, const Weight& up, Rows y)
         key << input.x << input.cols << input.gain << input.epsilon << &gate << &up << y;
         const ElementType type = gate.type;
         recorder_.run(key, [=, this] {
-            launch_gated_row_product(stream_, multiprocessors_, type, input, parts[0], parts[1]);
+            launch_gated_row_product(stream_, chip_.multiprocessors, type, input, parts[0],
+                                     parts[1]);
         });
         written(y);
         return;
@@ -373,9 +374,10 @@ void CudaOps::attention(const AttentionShape& shape, Rows q, Rows out) {
     written(out);
     const StepView view = step_.view();
     AttentionScratch scratch;
-    scratch.multiprocessors = multiprocessors_;
-    scratch.partials = floats(ScratchUse::partials,
-                              attention_partial_floats(shape, q.rows, multiprocessors_, exact_));
+    scratch.multiprocessors = chip_.multiprocessors;
+    scratch.partials =
+        floats(ScratchUse::partials,
+               attention_partial_floats(shape, q.rows, chip_.multiprocessors, exact_));
     const auto counters = static_cast<std::size_t>(attention_counters(shape, q.rows));
     scratch.counters =
         static_cast<unsigned*>(scratch_.take(ScratchUse::counters, counters * sizeof(unsigned)));

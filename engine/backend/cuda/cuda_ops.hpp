@@ -21,6 +21,7 @@
 
 #include "engine/backend/cuda/cuda_weight.hpp"
 #include "engine/backend/cuda/device_memory.hpp"
+#include "engine/backend/cuda/launch/chip.hpp"
 #include "engine/backend/cuda/launch/products.hpp"
 #include "engine/backend/cuda/launch/row_products.hpp"
 #include "engine/backend/cuda/launch/rows.hpp"
@@ -33,10 +34,9 @@ namespace strata::cuda {
 
 class CudaOps final : public Ops {
   public:
-    CudaOps(cudaStream_t stream, int multiprocessors, bool exact,
-            std::unique_ptr<LibraryProducts> library)
+    CudaOps(cudaStream_t stream, Chip chip, bool exact, std::unique_ptr<LibraryProducts> library)
         : stream_(stream),
-          multiprocessors_(multiprocessors),
+          chip_(chip),
           exact_(exact),
           library_(std::move(library)),
           recorder_(stream),
@@ -108,7 +108,7 @@ class CudaOps final : public Ops {
     Rows expert_hidden(Rows x, const Experts& experts, const RoutedRows& routed);
 
     cudaStream_t stream_;
-    int multiprocessors_;
+    Chip chip_;
     bool exact_;
     std::unique_ptr<LibraryProducts> library_;
     StepRecorder recorder_;
