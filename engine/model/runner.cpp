@@ -126,7 +126,9 @@ Status<> rehearse(const Weights& weights, const ModelConfig& config, const Geome
 
 Result<LoadedRunner::Parts> load_parts(Device& device, const RunnerOptions& options,
                                        const WeightLoader::Progress& progress) {
-    const Result<Weights> weights = Weights::open(options.model_path);
+    const Result<Weights> weights = options.image
+                                        ? Weights::open(options.model_path, *options.image)
+                                        : Weights::open(options.model_path);
     if (!weights.ok()) return weights.failure();
     const Result<ModelConfig> config = read_model_config(weights->header());
     if (!config.ok()) return config.failure();

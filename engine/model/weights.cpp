@@ -8,6 +8,7 @@
 
 #include <xxhash.h>
 
+#include "engine/model/mapped_file.hpp"
 #include "engine/model/split_name.hpp"
 #include "strata/core/checked.hpp"
 
@@ -127,7 +128,12 @@ std::optional<ElementType> element_type_of(std::uint32_t ggml_type) {
 Status<> Weights::add_part(const std::string& path) {
     auto file = MappedFile::open(path);
     if (!file) return file.failure();
-    auto header = gguf::parse_header(file->bytes(), file->bytes().size());
+    const auto mapping = std::make_shared<const MappedFile>(std::move(file).value());
+    return add_part(path, {mapping->bytes(), mapping});
+}
+
+Status<> Weights::add_part(const std::string& path, ModelImage file) {
+    auto header = gguf::parse_header(file.bytes, file.bytes.size());
     if (!header) return refuse("model file " + gguf::in_quotes(path) + ": " + header.error().text);
     const std::size_t part = parts_.size();
     for (std::size_t i = 0; i < header->tensors.size(); ++i) {
@@ -141,7 +147,7 @@ Status<> Weights::add_part(const std::string& path) {
             return refuse("model file " + gguf::in_quotes(path) + ": " + bytes.error().text);
         tensor_bytes_ += *bytes;
     }
-    parts_.push_back({std::move(file).value(), std::move(header).value()});
+    parts_.push_back({std::move(file), std::move(header).value()});
     return Done{};
 }
 
@@ -170,6 +176,12 @@ Result<Weights> Weights::open(const std::string& path) {
     return out;
 }
 
+Result<Weights> Weights::open(const std::string& name, const ModelImage& image) {
+    Weights opened;
+    if (auto added = opened.add_part(name, image); !added) return added.failure();
+    return opened;
+}
+
 Result<StoredTensor> Weights::find(std::string_view name,
                                    std::initializer_list<std::int64_t> dims) const {
     const std::string what = "tensor " + gguf::in_quotes(name);
@@ -195,7 +207,7 @@ Result<StoredTensor> Weights::find(std::string_view name,
     const Part& part = parts_[at->second.part];
     StoredTensor out{*type, dim(0), dim(1), dim(2), {}};
     out.bytes =
-        part.file.bytes().subspan(static_cast<std::size_t>(part.header.data_start + stored.offset),
+        part.file.bytes.subspan(static_cast<std::size_t>(part.header.data_start + stored.offset),
                                   static_cast<std::size_t>(*bytes));
     return out;
 }
@@ -243,7 +255,7 @@ std::string Weights::fingerprint() const {
     // A single part needs no state; several are hashed as one stream by hashing their digests.
     std::vector<XXH128_canonical_t> digests;
     for (const auto& part : parts_) {
-        const auto bytes = part.file.bytes();
+        const auto bytes = part.file.bytes;
         XXH128_canonicalFromHash(&digests.emplace_back(), XXH3_128bits(bytes.data(), bytes.size()));
     }
     XXH128_canonical_t digest = digests.front();

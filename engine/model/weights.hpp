@@ -17,10 +17,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/mapped_file.hpp"
 #include "protocol/gguf/gguf.hpp"
 #include "strata/backend/tensor.hpp"
 #include "strata/core/result.hpp"
+#include "strata/model/runner.hpp"
 
 namespace strata {
 
@@ -34,6 +34,8 @@ class Weights {
   public:
     // `path`: a model file, or any part of a split set ("NAME-00001-of-00003.gguf").
     static Result<Weights> open(const std::string& path);
+    // A whole model file that is in memory; `name` is what refusals call it.
+    static Result<Weights> open(const std::string& name, const ModelImage& image);
 
     // The metadata (of the first part).
     const gguf::Header& header() const { return parts_.front().header; }
@@ -63,7 +65,7 @@ class Weights {
 
   private:
     struct Part {
-        MappedFile file;
+        ModelImage file;
         gguf::Header header;
     };
     struct Place {
@@ -73,6 +75,7 @@ class Weights {
 
     Weights() = default;
     Status<> add_part(const std::string& path);
+    Status<> add_part(const std::string& name, ModelImage file);
     const gguf::TensorInfo& tensor(const Place& place) const {
         return parts_[place.part].header.tensors[place.index];
     }

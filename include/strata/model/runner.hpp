@@ -88,6 +88,12 @@ struct ControlVector {
     float scale = 1.0F;
 };
 
+// The bytes of a whole model file that are in memory, and who keeps them there.
+struct ModelImage {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner;
+};
+
 struct RunnerOptions {
     std::string model_path;
     ElementType kv_type = ElementType::f16;
@@ -95,6 +101,8 @@ struct RunnerOptions {
     std::int64_t chunk_tokens = 512;
     TokenId turn_token = -1;  // must be an id of the vocabulary; -1 = none is asked for
     std::vector<ControlVector> control_vectors{};
+    // In place of the file at `model_path`, which only names it in refusals then.
+    std::optional<ModelImage> image{};
 };
 
 // Loads a GGUF file (also split files) onto the device. `progress(bytes_done, bytes_total)` is
