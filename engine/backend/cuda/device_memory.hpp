@@ -27,6 +27,7 @@ enum class ScratchUse : std::uint8_t {
     scores,
     offsets,
     places,
+    tiles,
     hidden,
     results,
     shared_hidden,

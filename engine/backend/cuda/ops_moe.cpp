@@ -2,6 +2,7 @@
 #include <array>
 
 #include "engine/backend/cuda/cuda_ops.hpp"
+#include "engine/backend/cuda/launch/expert_products.hpp"
 #include "engine/backend/cuda/launch/routing.hpp"
 
 namespace strata::cuda {
@@ -16,6 +17,19 @@ enum Call : std::uint64_t {
 
 CallKey& operator<<(CallKey& key, Rows rows) {
     return key << rows.values << rows.rows << rows.cols;
+}
+
+RoutedWeight routed_weight(cudaStream_t stream, const Weight& weight, std::int64_t first_row) {
+    return {on_device(weight).planes, weight.rows, first_row,
+            on_device(weight).device_expert_scales(stream), weight.scale};
+}
+
+// True when the products of these experts can be computed in tiles.
+bool tiles_take(const Experts& experts, std::int64_t cols) {
+    const Weight& gate = experts.gate_up != nullptr ? *experts.gate_up : *experts.gate;
+    const bool alike = experts.gate_up != nullptr || experts.gate->type == experts.up->type;
+    return alike && takes_expert_tiles(gate.type, cols, experts.hidden) &&
+           takes_expert_tiles(experts.down->type, experts.hidden, experts.down->rows);
 }
 
 }  // namespace
@@ -48,8 +62,7 @@ void CudaOps::routed_product(Rows x, const RoutedRows& routed, const Weight& wei
                              std::int64_t first_row, std::int64_t rows, float* y) {
     ProductInput input{x, {}};
     if (!is_float(weight.type)) input.quantised = codes_of(x);
-    const RoutedWeight of{on_device(weight).planes, weight.rows, first_row,
-                          on_device(weight).device_expert_scales(stream_), weight.scale};
+    const RoutedWeight of = routed_weight(stream_, weight, first_row);
     const ElementType type = weight.type;
     CallKey key(kRoutedProduct);
     key << x << input.quantised.codes << routed.experts << routed.offsets << routed.places
@@ -74,25 +87,8 @@ Rows CudaOps::expert_hidden(Rows x, const Experts& experts, const RoutedRows& ro
     return hidden;
 }
 
-void CudaOps::moe_ffn(Rows x, const Experts& experts, const SharedExpert* shared, Routes routes,
-                      Rows y) {
-    read(x);
-    read(y);
-    MixtureSum sum;
-    sum.weights = routes.weights;
-    sum.used = routes.used;
-    if (shared != nullptr) {
-        const std::int64_t width = shared->gate->rows;
-        const Rows hidden{floats(ScratchUse::shared_hidden, x.rows * width), x.rows, width};
-        const Rows results{floats(ScratchUse::shared_results, x.rows * y.cols), x.rows, y.cols};
-        gated_linear(x, *shared->gate, *shared->up, hidden);
-        const Projection down{shared->down, nullptr, results, false};
-        linear(hidden, {&down, 1});
-        sum.shared = results.values;
-        sum.shared_input = x.values;
-        sum.shared_gain = shared->gate_input;
-        sum.shared_cols = x.cols;
-    }
+// The results of all pairs, [pairs][down.rows]: few rows at a time.
+const float* CudaOps::routed_experts(Rows x, const Experts& experts, Routes routes) {
     RoutedRows routed;
     routed.experts = routes.experts;
     routed.pairs = x.rows * routes.used;
@@ -104,10 +100,65 @@ void CudaOps::moe_ffn(Rows x, const Experts& experts, const SharedExpert* shared
         routed.places = grouped.places;
     }
     const Rows hidden = expert_hidden(x, experts, routed);
-    float* results = floats(ScratchUse::results, routed.pairs * y.cols);
+    const std::int64_t cols = experts.down->rows;
+    float* results = floats(ScratchUse::results, routed.pairs * cols);
     routed.x_rows_per = 1;
-    routed_product(hidden, routed, *experts.down, 0, y.cols, results);
-    sum.results = results;
+    routed_product(hidden, routed, *experts.down, 0, cols, results);
+    return results;
+}
+
+// The same on tensor cores. Steps of so many rows are not recorded.
+const float* CudaOps::tiled_experts(Rows x, const Experts& experts, Routes routes) {
+    const std::int64_t pairs = x.rows * routes.used;
+    const std::int64_t count = experts.down->experts;
+    const std::int64_t f = experts.hidden;
+    const Grouped grouped = group_routes(routes, x.rows, count);
+    TiledPairs tiled{nullptr, grouped.places, cut_of(pairs, count)};
+    auto* tiles = static_cast<ExpertTile*>(scratch_.take(
+        ScratchUse::tiles, static_cast<std::size_t>(tiled.cut.tiles) * sizeof(ExpertTile)));
+    launch_cut_tiles(stream_, grouped.offsets, count, tiled.cut, tiles);
+    tiled.tiles = tiles;
+
+    float* hidden = floats(ScratchUse::hidden, pairs * f / 2);  // bf16: half as many floats
+    written({hidden, pairs, f / 2});
+    const bool fused = experts.gate_up != nullptr;
+    const Weight& gate = fused ? *experts.gate_up : *experts.gate;
+    const Weight& up = fused ? *experts.gate_up : *experts.up;
+    launch_gated_expert_product(stream_, gate.type, bf16_of(x), x.cols, routes.used, tiled,
+                                routed_weight(stream_, gate, 0),
+                                routed_weight(stream_, up, fused ? f : 0), f, hidden);
+    const Weight& down = *experts.down;
+    float* results = floats(ScratchUse::results, pairs * down.rows);
+    launch_expert_product(stream_, down.type, hidden, f, tiled, routed_weight(stream_, down, 0),
+                          down.rows, results);
+    return results;
+}
+
+void CudaOps::add_shared(Rows x, const SharedExpert& shared, std::int64_t cols, MixtureSum& sum) {
+    const std::int64_t width = shared.gate->rows;
+    const Rows hidden{floats(ScratchUse::shared_hidden, x.rows * width), x.rows, width};
+    const Rows results{floats(ScratchUse::shared_results, x.rows * cols), x.rows, cols};
+    gated_linear(x, *shared.gate, *shared.up, hidden);
+    const Projection down{shared.down, nullptr, results, false};
+    linear(hidden, {&down, 1});
+    sum.shared = results.values;
+    sum.shared_input = x.values;
+    sum.shared_gain = shared.gate_input;
+    sum.shared_cols = x.cols;
+}
+
+void CudaOps::moe_ffn(Rows x, const Experts& experts, const SharedExpert* shared, Routes routes,
+                      Rows y) {
+    read(x);
+    read(y);
+    MixtureSum sum;
+    sum.weights = routes.weights;
+    sum.used = routes.used;
+    const bool tiled = !exact_ && chip_.multiplies_bf16() && x.rows > kProductRowsMax &&
+                       tiles_take(experts, x.cols);
+    // First: the shared expert's hidden values take the place of x in bf16.
+    sum.results = tiled ? tiled_experts(x, experts, routes) : routed_experts(x, experts, routes);
+    if (shared != nullptr) add_shared(x, *shared, y.cols, sum);
     written(y);
     CallKey key(kAddMixture);
     key << sum.results << sum.weights << sum.used << sum.shared << sum.shared_input

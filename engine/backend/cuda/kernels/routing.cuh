@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/backend/cuda/launch/launch.cuh"
+#include "engine/backend/cuda/launch/routing.hpp"
 #include "strata/backend/ops.hpp"
 
 namespace strata::cuda {
@@ -249,6 +250,45 @@ __global__ void __launch_bounds__(kWarp* kGroupWarpsMax)
             place[e] += __popc(found);
         }
     }
+}
+
+// The experts' lists in tiles of `rows` pairs, by one block: a thread cuts the list of an expert.
+// Tiles past the last one have no pairs.
+constexpr int kCutThreads = 512;
+
+__global__ void __launch_bounds__(kCutThreads)
+    cut_tiles_kernel(const std::int32_t* offsets, int experts, int rows, int room,
+                     ExpertTile* tiles) {
+    __shared__ int sums[kCutThreads / kWarp];  // tiles of each warp's experts
+    wait_for_previous();
+    let_next_start();
+    const int lane = threadIdx.x % kWarp;
+    const int warp = threadIdx.x / kWarp;
+    int done = 0;
+    for (int base = 0; base < experts; base += kCutThreads) {
+        const int expert = base + static_cast<int>(threadIdx.x);
+        const int from = expert < experts ? offsets[expert] : 0;
+        const int to = expert < experts ? offsets[expert + 1] : 0;
+        int behind = (to - from + rows - 1) / rows;  // tiles of the warp up to this expert's last
+        const int own = behind;
+#pragma unroll
+        for (int step = 1; step < kWarp; step *= 2) {
+            const int before = __shfl_up_sync(kAllLanes, behind, step);
+            if (lane >= step) behind += before;
+        }
+        if (lane == kWarp - 1) sums[warp] = behind;
+        __syncthreads();
+        int next = done + behind - own;
+        for (int w = 0; w < kCutThreads / kWarp; ++w) {
+            if (w < warp) next += sums[w];
+            done += sums[w];
+        }
+        for (int begin = from; begin < to; begin += rows) {
+            tiles[next++] = {expert, begin, min(rows, to - begin)};
+        }
+        __syncthreads();
+    }
+    for (int t = done + static_cast<int>(threadIdx.x); t < room; t += kCutThreads) tiles[t] = {};
 }
 
 }  // namespace strata::cuda

@@ -59,4 +59,19 @@ void launch_group_routes(cudaStream_t stream, Routes routes, std::int64_t rows,
     }
 }
 
+TileCut cut_of(std::int64_t pairs, std::int64_t experts) {
+    TileCut out;
+    out.rows = pairs <= experts * kShortTileRows ? kShortTileRows : kLongTileRows;
+    // Every expert that has pairs fills all its tiles but the last.
+    out.tiles = std::min(pairs, pairs / out.rows + experts);
+    return out;
+}
+
+void launch_cut_tiles(cudaStream_t stream, const std::int32_t* offsets, std::int64_t experts,
+                      const TileCut& cut, ExpertTile* tiles) {
+    STRATA_INVARIANT(experts >= 1 && cut.rows >= 1 && cut.tiles <= INT32_MAX);
+    launch(stream, 1, kCutThreads, 0, cut_tiles_kernel, offsets, static_cast<int>(experts),
+           cut.rows, static_cast<int>(cut.tiles), tiles);
+}
+
 }  // namespace strata::cuda
