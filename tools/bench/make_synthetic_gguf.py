@@ -16,6 +16,14 @@ DENSE = {
 }
 # name -> (layers, width, heads, kv heads, head dim, experts, used, expert width, vocabulary, theta)
 MIXTURES = {"qwen3-30b-a3b": (48, 2048, 32, 4, 128, 128, 8, 768, 151936, 1e6)}
+# Three gated delta nets, then one attention layer.
+# name -> (layers, width, heads, kv heads, head dim, key heads, value heads, feed-forward, vocabulary, theta, tied)
+HYBRIDS = {
+    "qwen3.5-0.8b": (24, 1024, 8, 2, 256, 16, 16, 3584, 248320, 1e7, True),
+    "qwen3.5-4b": (32, 2560, 16, 4, 256, 16, 32, 9216, 248320, 1e7, False),
+    "qwen3.5-9b": (32, 4096, 16, 4, 256, 16, 32, 12288, 248320, 1e7, False),
+}
+INTERVAL, KERNEL, STATE = 4, 4, 128  # every how many layers attention, rows of the convolution, head dim of a delta net
 
 F32, F16 = 0, 1
 # type -> (id, elements of a block, bytes of a block, offsets of its f16 scales)
@@ -27,6 +35,8 @@ TYPES = {
     "iq3_s": (21, 256, 110, (0,)),
     "nvfp4": (40, 64, 36, ()),
 }
+# f32 values of a delta net that are no gains, evenly between two.
+RANGES = {"decay": (-8.0, -0.1), "dt": (-6.0, -2.0), "taps": (-0.5, 0.5)}
 SCALE = 0.0004  # of a block: about 0.02 for a value, as in trained models
 PATTERN_BLOCKS = 1 << 16
 ALIGNMENT = 32
@@ -74,7 +84,8 @@ class Writer:
         self.pairs.append(text(key) + struct.pack("<IIQ", 9, 8, len(values)) + body)
 
     def tensor(self, name, dims, kind):
-        if kind == "f32":
+        """`kind`: one of TYPES, or "f32", or what else f32 values are for: see RANGES."""
+        if kind == "f32" or kind in RANGES:
             size = int(np.prod(dims)) * 4
         else:
             _, elements, block, _ = TYPES[kind]
@@ -86,7 +97,7 @@ class Writer:
         out = b"GGUF" + struct.pack("<IQQ", 3, len(self.tensors), len(self.pairs))
         out += b"".join(self.pairs)
         for name, dims, kind, offset, _ in self.tensors:
-            number = F32 if kind == "f32" else TYPES[kind][0]
+            number = TYPES[kind][0] if kind in TYPES else F32
             out += text(name) + struct.pack("<I", len(dims))
             out += b"".join(struct.pack("<Q", dim) for dim in dims)
             out += struct.pack("<IQ", number, offset)
@@ -94,12 +105,14 @@ class Writer:
 
     def write(self, path):
         rng = np.random.default_rng(1)
-        patterns = {kind: pattern(kind, rng) for kind in {t[2] for t in self.tensors} - {"f32"}}
+        patterns = {kind: pattern(kind, rng) for kind in {t[2] for t in self.tensors} & set(TYPES)}
         with open(path, "wb") as file:
             file.write(self.header())
             for _, dims, kind, _, size in self.tensors:
                 if kind == "f32":
                     file.write((1 + 0.1 * rng.standard_normal(int(np.prod(dims)))).astype("<f4"))
+                elif kind in RANGES:
+                    file.write(rng.uniform(*RANGES[kind], int(np.prod(dims))).astype("<f4"))
                 else:
                     write_pattern(file, patterns[kind], size)
                 file.write(b"\0" * (-size % ALIGNMENT))
@@ -184,13 +197,68 @@ def mixture(out, name, kind):
     out.tensor("output.weight", (width, vocabulary), "q6_k" if kind == "q4_k" else kind)
 
 
+def gated_attention(out, at, width, heads, kv, dim, kind, value_kind):
+    out.tensor(f"{at}.attn_q.weight", (width, 2 * heads * dim), kind)
+    out.tensor(f"{at}.attn_k.weight", (width, kv * dim), kind)
+    out.tensor(f"{at}.attn_v.weight", (width, kv * dim), value_kind)
+    out.tensor(f"{at}.attn_q_norm.weight", (dim,), "f32")
+    out.tensor(f"{at}.attn_k_norm.weight", (dim,), "f32")
+    out.tensor(f"{at}.attn_output.weight", (heads * dim, width), kind)
+
+
+def delta_net(out, at, width, key_heads, value_heads, kind):
+    mixed = value_heads * STATE
+    channels = 2 * key_heads * STATE + mixed
+    out.tensor(f"{at}.attn_qkv.weight", (width, channels), kind)
+    out.tensor(f"{at}.attn_gate.weight", (width, mixed), kind)
+    out.tensor(f"{at}.ssm_beta.weight", (width, value_heads), kind)
+    out.tensor(f"{at}.ssm_alpha.weight", (width, value_heads), kind)
+    out.tensor(f"{at}.ssm_conv1d.weight", (KERNEL, channels), "taps")
+    out.tensor(f"{at}.ssm_dt.bias", (value_heads,), "dt")
+    out.tensor(f"{at}.ssm_a", (value_heads,), "decay")
+    out.tensor(f"{at}.ssm_norm.weight", (STATE,), "f32")
+    out.tensor(f"{at}.ssm_out.weight", (mixed, width), kind)
+
+
+def hybrid(out, name, kind):
+    layers, width, heads, kv, dim, key_heads, value_heads, ffn, vocabulary, theta, tied = HYBRIDS[name]
+    arch = "qwen35"
+    common(out, arch, f"{name} synthetic {kind}", layers, width, heads, kv, dim, vocabulary, theta)
+    for key, value in {
+        "feed_forward_length": ffn, "rope.dimension_count": dim // 4, "full_attention_interval": INTERVAL,
+        "ssm.conv_kernel": KERNEL, "ssm.state_size": STATE, "ssm.group_count": key_heads,
+        "ssm.time_step_rank": value_heads, "ssm.inner_size": value_heads * STATE,
+    }.items():
+        out.number(f"{arch}.{key}", value)
+    out.tensor("token_embd.weight", (width, vocabulary), kind)
+    for layer in range(layers):
+        at = f"blk.{layer}"
+        better = better_kind(kind, layer, layers)
+        out.tensor(f"{at}.attn_norm.weight", (width,), "f32")
+        if (layer + 1) % INTERVAL:
+            delta_net(out, at, width, key_heads, value_heads, kind)
+        else:
+            gated_attention(out, at, width, heads, kv, dim, kind, better)
+        out.tensor(f"{at}.post_attention_norm.weight", (width,), "f32")
+        out.tensor(f"{at}.ffn_gate.weight", (width, ffn), kind)
+        out.tensor(f"{at}.ffn_up.weight", (width, ffn), kind)
+        out.tensor(f"{at}.ffn_down.weight", (ffn, width), better)
+    out.tensor("output_norm.weight", (width,), "f32")
+    if not tied:
+        out.tensor("output.weight", (width, vocabulary), "q6_k" if kind == "q4_k" else kind)
+
+
+def writer_of(name):
+    return dense if name in DENSE else mixture if name in MIXTURES else hybrid
+
+
 def main():
-    names = [f"{name}:{kind}" for name in (*DENSE, *MIXTURES) for kind in TYPES]
+    names = [f"{name}:{kind}" for name in (*DENSE, *MIXTURES, *HYBRIDS) for kind in TYPES]
     if len(sys.argv) != 3 or sys.argv[1] not in names:
         sys.exit("usage: make_synthetic_gguf.py GEOMETRY:TYPE FILE\nallowed: " + " ".join(names))
     name, kind = sys.argv[1].split(":")
     out = Writer()
-    (dense if name in DENSE else mixture)(out, name, kind)
+    writer_of(name)(out, name, kind)
     out.write(sys.argv[2])
 
 
