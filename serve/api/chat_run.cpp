@@ -137,12 +137,21 @@ void ChatRun::on_admitted(const Ticket& ticket) {
 void ChatRun::on_resume(const protocol::ResumeLine& line) {
     prompt_position_ = line.reused;
     prompt_reused_ = line.reused;
+    note_position();
+}
+
+// Of the first pass: what it left stands in its DONE, and the last one reads its own answer again.
+void ChatRun::note_position() {
+    if (first_done_) return;
+    record_.prompt_had = prompt_position_;
+    record_.prompt_reused = prompt_reused_;
 }
 
 void ChatRun::on_progress(const protocol::ProgressLine& line) {
     if (line.position <= prompt_position_) return;
     places_.speed.read(steady_seconds(), line.position - prompt_position_);
     prompt_position_ = line.position;
+    note_position();
     if (phase_ == Phase::ended || first_done_) return;
     begin_answer();
     writer_->progress({line.prompt_tokens, prompt_reused_, line.position, line.ms});
@@ -259,10 +268,12 @@ void ChatRun::fail(const ApiError& error) {
     } else {
         sink_->refuse(error);
     }
+    if (!record_.ticket) record_.refusal = error_type(error.kind);
     finish(AnswerFinish::error, error.message);
 }
 
 void ChatRun::finish(AnswerFinish how, std::string failure) {
+    if (phase_ == Phase::waiting) record_.queue_ms = since_start_ms();
     phase_ = Phase::ended;
     // An answer that ended between or within its passes: the first one's figures stand.
     if (!record_.done) record_.done = first_done_;

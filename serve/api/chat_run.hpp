@@ -87,6 +87,7 @@ class ChatRun final : public Exchange,
 
     void on_prepared(ApiResult<PreparedChat> prepared);
     void begin_answer();
+    void note_position();
     void show(DecodedText text);
     // The answer goes on in a second pass.
     bool go_on(const protocol::DoneLine& line);

@@ -16,12 +16,16 @@ namespace strata::serve {
 struct FinishedRequest {
     std::string request_id;
     std::chrono::system_clock::time_point began;
-    double duration_ms = 0;          // from the whole body to the end
-    std::optional<double> queue_ms;  // from the whole body to holding the engine
-    std::optional<double> ttft_ms;   // from the whole body to the first token
+    double duration_ms = 0;  // from the whole body to the end
+    // From the whole body to holding the engine, or to leaving the queue; none: it was never in it.
+    std::optional<double> queue_ms;
+    std::optional<double> ttft_ms;  // from the whole body to the first token
     AnswerFinish finish = AnswerFinish::error;
     std::string failure;             // in words; "" = none
+    std::string refusal;             // type of the error when the engine was never held; "" = none
     std::int64_t prompt_tokens = 0;  // as rendered; 0 when it did not come that far
+    std::int64_t prompt_had = 0;     // of them that the engine had, as its lines told
+    std::int64_t prompt_reused = 0;  // of those that were not read again
     std::int64_t output_tokens = 0;  // that came out, also of a cancelled request
     std::string prompt_text;         // these two only with --log-prompts
     std::string answer_text;

@@ -170,6 +170,7 @@ std::shared_ptr<Exchange> Service::start(const ChatDialect& dialect, const Reque
     std::optional<ApiError> refusal = not_ready(view, context_seen_ > 0);
     if (!refusal) refusal = queue_refusal(view, places_.preparing, settings_.queue_max);
     if (refusal) {
+        monitor_.refused(std::string(error_type(refusal->kind)));
         sink->refuse(*refusal);
         return nullptr;
     }
@@ -293,9 +294,9 @@ void Service::remember(const FinishedRequest& finished) {
     row.time_s = row.began_s + finished.duration_ms / 1000.0;
     row.request_id = finished.request_id;
     row.duration_s = finished.duration_ms / 1000.0;
-    row.queue_ms = finished.queue_ms.value_or(0.0);
-    if (finished.queue_ms) row.admitted_s = row.began_s + row.queue_ms / 1000.0;
+    row.queue_ms = finished.queue_ms;
     if (finished.ticket) {
+        row.admitted_s = row.began_s + finished.queue_ms.value_or(0) / 1000.0;
         row.epoch = finished.ticket->epoch;
         row.ticket = finished.ticket->id;
     }
@@ -304,7 +305,10 @@ void Service::remember(const FinishedRequest& finished) {
     row.passes = finished.passes;
     row.failure = finished.failure;
     row.finish = finish_of(finished.finish);
-    row.prompt_tokens = finished.prompt_tokens;
+    row.refusal = finished.refusal;
+    if (finished.prompt_tokens > 0) row.prompt_length = finished.prompt_tokens;
+    row.prompt_tokens = finished.prompt_had;
+    row.reused = finished.prompt_reused;
     row.output_tokens = finished.output_tokens;
     row.first_words = finished.first_words;
     monitor_.ended(std::move(row), finished.open);

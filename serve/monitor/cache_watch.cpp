@@ -11,14 +11,29 @@ constexpr double kMsPerSecond = 1000;
 
 }  // namespace
 
-void CacheWatch::done(double time_s, std::uint64_t epoch, const protocol::DoneLine& line) {
+template <class Word>
+void CacheWatch::apply(double time_s, std::uint64_t epoch, const Word& word) {
     if (epoch < epoch_) return;
-    if (epoch > epoch_) present_.reset();
+    if (epoch > epoch_) present_ = {};
     epoch_ = epoch;
-    if (line.cache_fields) present_ = CachePresent{time_s, line};
+    present_ = after(present_, word, time_s);
+}
+
+void CacheWatch::done(double time_s, std::uint64_t epoch, const protocol::DoneLine& line) {
+    apply(time_s, epoch, line);
+}
+
+void CacheWatch::listed(double time_s, std::uint64_t epoch, std::int64_t parked) {
+    apply(time_s, epoch, ParkedList{parked});
 }
 
 void CacheWatch::conversation(double time_s, std::uint64_t epoch, const protocol::ConvLine& line) {
+    count(line);
+    apply(time_s, epoch, line);
+    add({time_s, epoch, line});
+}
+
+void CacheWatch::count(const protocol::ConvLine& line) {
     switch (line.kind) {
         case protocol::ConvKind::park:
             ++counts_.parks;
@@ -46,18 +61,18 @@ void CacheWatch::conversation(double time_s, std::uint64_t epoch, const protocol
         case protocol::ConvKind::drop:
             break;
     }
-    add({time_s, epoch, line});
 }
 
 void CacheWatch::pressure(double time_s, std::uint64_t epoch, const protocol::PressureLine& line) {
     // A person's TRIM that found enough is no event of the machine's.
     const bool asked_for = line.where == protocol::PressureWhere::command;
     if (!asked_for || line.released_mib.value_or(0) > 0) ++counts_.pressure_events;
+    apply(time_s, epoch, line);
     add({time_s, epoch, line});
 }
 
-std::optional<CachePresent> CacheWatch::present(std::uint64_t epoch) const {
-    return epoch == epoch_ ? present_ : std::nullopt;
+CachePresent CacheWatch::present(std::uint64_t epoch) const {
+    return epoch == epoch_ ? present_ : CachePresent{};
 }
 
 void CacheWatch::add(CacheEvent event) {

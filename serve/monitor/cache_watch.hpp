@@ -1,6 +1,6 @@
 // What the engine tells about its conversations between and beside the rows: the cache as the
-// newest DONE left it, the last events, and counts since the server's start. Owns no rows and no
-// window.
+// newest word of the running epoch has it, the last events, and counts since the server's start.
+// Owns no rows and no window.
 //
 // Invariants: 1. at most kEventsMax events, newest first; 2. counts never fall, whatever epoch the
 // engine is in; 3. the present is that of one epoch and is given only to who asks for that one.
@@ -15,6 +15,7 @@
 #include "protocol/conv_line.hpp"
 #include "protocol/done_line.hpp"
 #include "protocol/pressure_line.hpp"
+#include "serve/monitor/cache_present.hpp"
 #include "serve/monitor/histogram.hpp"
 
 namespace strata::serve {
@@ -23,12 +24,6 @@ struct CacheEvent {
     double time_s = 0;  // seconds since 1970
     std::uint64_t epoch = 0;
     std::variant<protocol::ConvLine, protocol::PressureLine> what;
-};
-
-// The newest DONE with fields 15-19.
-struct CachePresent {
-    double time_s = 0;
-    protocol::DoneLine done;
 };
 
 // Since the server's start.
@@ -52,19 +47,24 @@ class CacheWatch {
     void done(double time_s, std::uint64_t epoch, const protocol::DoneLine& line);
     void conversation(double time_s, std::uint64_t epoch, const protocol::ConvLine& line);
     void pressure(double time_s, std::uint64_t epoch, const protocol::PressureLine& line);
+    // A whole answer to CACHE: that many conversations are parked.
+    void listed(double time_s, std::uint64_t epoch, std::int64_t parked);
 
     const std::deque<CacheEvent>& newest_first() const { return events_; }
     const CacheCounts& counts() const { return counts_; }
-    // None before the first DONE of `epoch` with the fields, and for every other epoch.
-    std::optional<CachePresent> present(std::uint64_t epoch) const;
+    // Empty before the first word of `epoch`, and for every other epoch.
+    CachePresent present(std::uint64_t epoch) const;
 
   private:
+    template <class Word>
+    void apply(double time_s, std::uint64_t epoch, const Word& word);
+    void count(const protocol::ConvLine& line);
     void add(CacheEvent event);
 
     std::deque<CacheEvent> events_;
     CacheCounts counts_;
     std::uint64_t epoch_ = 0;  // of present_
-    std::optional<CachePresent> present_;
+    CachePresent present_;
 };
 
 }  // namespace strata::serve

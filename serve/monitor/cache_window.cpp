@@ -9,8 +9,9 @@ CacheWindow cache_window(const std::deque<HistoryRow>& newest_first, std::size_t
         if (window.rows == rows_max) break;
         if (!row.done || !row.done->cache_fields) continue;
         ++window.rows;
-        window.prompt_tokens += row.done->prompt_tokens;
-        window.reused_tokens += row.done->reused;
+        const TakenIn taken = taken_in(row);
+        window.prompt_tokens += taken.prompt_tokens;
+        window.reused_tokens += taken.reused;
         if (!row.done->cache_fields->switched) continue;
         ++window.switches;
         if (row.done->cache_fields->restored) ++window.hits;

@@ -73,7 +73,7 @@ json::object engine_json(const EngineView& engine) {
     out["starts"] = engine.engine_starts;
     out["foreign_lines"] = engine.foreign_lines;
     out["foreign_dones"] = engine.foreign_dones;
-    out["failure"] = engine.failure;
+    out["failure"] = engine.last_failure;
     out["unexpected_ends"] = engine.unexpected_ends;
     json::array lines;
     const std::size_t count = engine.last_lines.size();
@@ -87,6 +87,7 @@ json::object engine_json(const EngineView& engine) {
 json::object totals_json(const HistoryTotals& totals) {
     json::object out;
     out["requests"] = totals.requests;
+    out["refused"] = totals.refused;
     out["prompt_tokens"] = totals.prompt_tokens;
     out["reused_tokens"] = totals.reused_tokens;
     out["output_tokens"] = totals.output_tokens;
@@ -121,9 +122,8 @@ json::object hardware_json(const MetricsInput& input, const CacheWatch& watch) {
                                   {"server_bytes", or_null(reading.server_resident_bytes)},
                                   {"split", nullptr},
                                   {"lines", ram_lines_json(input.engine, input.cache)}};
-        const std::optional<CachePresent> present = cache_present(input.engine, watch);
-        const auto split = ram_split(reading, input.engine.info,
-                                     present ? std::optional(present->done) : std::nullopt);
+        const auto split =
+            ram_split(reading, input.engine.info, cache_present(input.engine, watch));
         if (split) out["ram"].as_object()["split"] = ram_split_json(*split);
     }
     json::array gpus;

@@ -77,25 +77,22 @@ json::object event_json(const CacheEvent& event) {
 }
 
 // Null where the engine does not say it.
-void add_present(json::object& out, const EngineView& engine,
-                 const std::optional<CachePresent>& present) {
+void add_present(json::object& out, const EngineView& engine, const CachePresent& present) {
     const protocol::InfoLine info = engine.info.value_or(protocol::InfoLine{});
-    const protocol::DoneLine done = present ? present->done : protocol::DoneLine{};
-    const auto& fields = done.cache_fields;
-    out["as_of"] = present ? json::value(present->time_s) : json::value(nullptr);
-    out["parked"] = fields ? json::value(fields->parked) : json::value(nullptr);
+    out["as_of"] = or_null(present.as_of_s);
+    out["parked"] = or_null(present.parked);
     out["slots"] = or_null(info.conversation_cache_slots);
-    out["bytes"] = fields ? json::value(fields->bytes) : json::value(nullptr);
-    out["retained_bytes"] = or_null(done.retained);
+    out["bytes"] = or_null(present.bytes);
+    out["retained_bytes"] = or_null(present.retained);
     out["budget_bytes"] = bytes_or_null(info.conversation_cache_mib);
-    out["evictions"] = fields ? json::value(fields->evictions) : json::value(nullptr);
-    out["evicted_budget"] = or_null(done.evicted_budget);
-    out["evicted_slots"] = or_null(done.evicted_slots);
-    out["released"] = or_null(done.released);
-    out["superseded"] = or_null(done.superseded);
-    out["lost"] = or_null(done.lost);
-    out["checkpoints"] = or_null(done.checkpoints);
-    out["available_bytes"] = bytes_or_null(done.available_mib);
+    out["evictions"] = or_null(present.evictions);
+    out["evicted_budget"] = or_null(present.evicted_budget);
+    out["evicted_slots"] = or_null(present.evicted_slots);
+    out["released"] = or_null(present.released);
+    out["superseded"] = or_null(present.superseded);
+    out["lost"] = or_null(present.lost);
+    out["checkpoints"] = or_null(present.checkpoints);
+    out["available_bytes"] = bytes_or_null(present.available_mib);
 }
 
 json::value steering(const std::optional<std::string>& steer) {
@@ -116,8 +113,8 @@ bool cache_enabled(const EngineView& engine, const CacheAsked& asked) {
     return said ? *engine.info->conversation_cache_mib > 0 : asked.enabled;
 }
 
-std::optional<CachePresent> cache_present(const EngineView& engine, const CacheWatch& watch) {
-    if (engine.state != EngineState::ready) return std::nullopt;
+CachePresent cache_present(const EngineView& engine, const CacheWatch& watch) {
+    if (engine.state != EngineState::ready) return {};
     return watch.present(engine.epoch);
 }
 

@@ -34,8 +34,8 @@ boost::json::value or_null(const std::optional<T>& value) {
 
 // The running engine's word, or what was asked for while there is none that says it.
 bool cache_enabled(const EngineView& engine, const CacheAsked& asked);
-// The cache as the running engine's newest DONE left it; none while no engine is ready.
-std::optional<CachePresent> cache_present(const EngineView& engine, const CacheWatch& watch);
+// The cache as the running engine's newest word has it; empty while no engine is ready.
+CachePresent cache_present(const EngineView& engine, const CacheWatch& watch);
 
 // Memory that the cache must leave: the running engine's word, or what was asked for.
 std::int64_t floor_bytes(const EngineView& engine, const CacheAsked& asked);

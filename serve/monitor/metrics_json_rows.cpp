@@ -52,22 +52,23 @@ json::object row_json(const HistoryRow& row) {
     out["began"] = row.began_s;
     out["admitted"] = or_null(row.admitted_s);
     out["duration_s"] = row.duration_s;
-    out["queue_ms"] = row.queue_ms;
+    out["queue_ms"] = or_null(row.queue_ms);
     out["ttft_ms"] = or_null(row.ttft_ms);
     // What the client saw and the log says; a met stop string ends the engine's work by a cancel.
     const std::string_view finish = protocol::word(row.finish);
     out["finish"] = json::string_view(finish.data(), finish.size());
     out["first_words"] = words_or_null(row.first_words);
+    const TakenIn taken = taken_in(row);
+    out["prompt_length"] = or_null(row.prompt_length);
+    out["prompt_tokens"] = taken.prompt_tokens;
+    out["prompt_read"] = taken.prompt_tokens - taken.reused;
+    out["reused"] = taken.reused;
     if (!row.done) {
         out["failure"] = row.failure;
-        out["prompt_tokens"] = row.prompt_tokens;
         out["output_tokens"] = row.output_tokens;
         return out;
     }
     const protocol::DoneLine& done = *row.done;
-    out["prompt_tokens"] = done.prompt_tokens;
-    out["prompt_read"] = done.prompt_read;
-    out["reused"] = done.reused;
     out["output_tokens"] = done.generated;
     out["prompt_ms"] = done.prompt_ms;
     out["decode_ms"] = done.decode_ms;

@@ -27,9 +27,20 @@ void Monitor::on_ticket_done(const Ticket& ticket, const protocol::DoneLine& lin
     add(std::move(row));
 }
 
-void Monitor::on_ticket_lost(const Ticket& ticket) {
+void Monitor::refused(const std::string& type) {
+    ++counts_.refused[type];
+    history_.refused();
+}
+
+void Monitor::on_ticket_lost(const Ticket& ticket, const TicketProgress& progress) {
     auto waiting = open_.extract({ticket.epoch, ticket.id});
-    if (!waiting.empty()) add(std::move(waiting.mapped()));
+    if (waiting.empty()) return;
+    // What the engine still did when the client had left.
+    HistoryRow& row = waiting.mapped();
+    row.prompt_tokens = std::max(row.prompt_tokens, progress.prompt_read);
+    row.reused = std::max(row.reused, progress.reused);
+    row.output_tokens = std::max(row.output_tokens, progress.generated);
+    add(std::move(row));
 }
 
 void Monitor::on_conversation(std::uint64_t epoch, const protocol::ConvLine& line) {
@@ -38,6 +49,10 @@ void Monitor::on_conversation(std::uint64_t epoch, const protocol::ConvLine& lin
 
 void Monitor::on_pressure(std::uint64_t epoch, const protocol::PressureLine& line) {
     watch_.pressure(now_s_(), epoch, line);
+}
+
+void Monitor::on_parked_list(std::uint64_t epoch, std::int64_t parked) {
+    watch_.listed(now_s_(), epoch, parked);
 }
 
 void Monitor::add(HistoryRow row) {

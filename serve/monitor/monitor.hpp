@@ -30,11 +30,14 @@ class Monitor final : public EngineObserver {
 
     // A request ended for its client. `open`: the ticket that it still holds.
     void ended(HistoryRow row, const std::optional<Ticket>& open);
+    // One was refused before it became a request: `type` is that of the error.
+    void refused(const std::string& type);
 
     void on_ticket_done(const Ticket& ticket, const protocol::DoneLine& line) override;
-    void on_ticket_lost(const Ticket& ticket) override;
+    void on_ticket_lost(const Ticket& ticket, const TicketProgress& progress) override;
     void on_conversation(std::uint64_t epoch, const protocol::ConvLine& line) override;
     void on_pressure(std::uint64_t epoch, const protocol::PressureLine& line) override;
+    void on_parked_list(std::uint64_t epoch, std::int64_t parked) override;
 
     const RequestHistory& history() const { return history_; }
     const CacheWatch& watch() const { return watch_; }

@@ -30,6 +30,10 @@ std::string escaped(std::string_view text) {
     return out;
 }
 
+std::string label(std::string_view name, std::string_view value) {
+    return std::string(name) + "=\"" + escaped(value) + "\"";
+}
+
 // Writes families; `labels` are further ones, as `name="value"`.
 class Page {
   public:
@@ -96,41 +100,46 @@ std::uint64_t positive(std::int64_t value) {
 }
 
 // Of the request that holds the engine, else of the conversation that it left.
-std::optional<double> context_fill(const MetricsInput& input,
-                                   const std::optional<CachePresent>& present) {
+std::optional<double> context_fill(const MetricsInput& input, const CachePresent& present) {
     const EngineView& engine = input.engine;
     if (!engine.info || engine.info->context_tokens.value_or(0) <= 0) return std::nullopt;
     const double context = static_cast<double>(*engine.info->context_tokens);
-    std::int64_t tokens = 0;
-    if (engine.busy) {
-        tokens = engine.prompt_read + engine.generated;
-    } else if (present) {
-        tokens = present->done.prompt_tokens + present->done.generated;
-    }
+    const std::int64_t tokens =
+        engine.busy ? engine.prompt_read + engine.generated : present.live_tokens.value_or(0);
     return std::min(static_cast<double>(tokens) / context, 1.0);
 }
 
-void write_now(Page& page, const MetricsInput& input, const std::optional<CachePresent>& present) {
+void write_now(Page& page, const MetricsInput& input, const CachePresent& present) {
     gauge(page, "vllm:num_requests_running", "Requests that hold the engine.",
           input.engine.busy ? 1.0 : 0.0);
     gauge(page, "vllm:num_requests_waiting", "Requests in the queue.",
           static_cast<double>(input.engine.queued));
     gauge(page, "vllm:kv_cache_usage_perc", "Part of the context that is in use, from 0 to 1.",
           context_fill(input, present));
+    if (input.hardware.ram_available_bytes) {
+        gauge(page, "strata:host_available_bytes", "Memory that programs can still have.",
+              static_cast<double>(*input.hardware.ram_available_bytes));
+    }
 }
 
 void write_counters(Page& page, const Monitor& monitor) {
     const HistoryTotals& totals = monitor.history().totals();
     const RequestCounts& counts = monitor.counts();
-    counter(page, "vllm:prompt_tokens_total", "Prompt tokens of finished requests.",
+    counter(page, "vllm:prompt_tokens_total", "Prompt tokens taken in: read or reused.",
             positive(totals.prompt_tokens));
     counter(page, "vllm:generation_tokens_total", "Tokens written.",
             positive(totals.output_tokens));
     page.family("vllm:request_success_total", "counter", "Finished requests by how they ended.");
     constexpr std::array kReasons = {"stop", "length", "abort", "error"};  // as protocol::Finish
     for (std::size_t i = 0; i < kReasons.size(); ++i) {
-        page.count(counts.finished[i], std::string("finished_reason=\"") + kReasons[i] + "\"");
+        page.count(counts.finished[i], label("finished_reason", kReasons[i]));
     }
+    page.family("strata:requests_refused_total", "counter",
+                "Requests that were refused and never held the engine, by the type of the error.");
+    for (const char* type : {"invalid_request_error", "rate_limit_error", "unavailable_error"}) {
+        if (!counts.refused.contains(type)) page.count(0, label("type", type));
+    }
+    for (const auto& [type, count] : counts.refused) page.count(count, label("type", type));
     counter(page, "vllm:prefix_cache_queries_total", "Prompt tokens that could have been reused.",
             positive(totals.prompt_tokens));
     counter(page, "vllm:prefix_cache_hits_total", "Prompt tokens that were reused.",
@@ -160,9 +169,10 @@ void write_histograms(Page& page, const RequestCounts& counts) {
               counts.output_tokens);
     page.family("strata:ttft_seconds", "histogram",
                 "From arrival to the first token, by what the cache was for the request.");
-    for (std::size_t i = 0; i < kCacheGroups; ++i) {
-        const std::string group(word(static_cast<CacheGroup>(i)));
-        page.histogram(counts.ttft_by_group_s[i], "cache=\"" + group + "\"");
+    for (std::size_t i = 0; i <= kCacheGroups; ++i) {
+        const bool known = i < kCacheGroups;
+        const std::string_view group = known ? word(static_cast<CacheGroup>(i)) : kUnknownGroup;
+        page.histogram(counts.ttft_by_group_s[i], label("cache", group));
     }
 }
 
@@ -192,31 +202,25 @@ void write_cache_counts(Page& page, const Monitor& monitor) {
     histogram(page, "strata:restore_seconds", "Restoring a conversation.", counts.restore_s);
 }
 
-void write_cache_present(Page& page, const MetricsInput& input,
-                         const std::optional<CachePresent>& present) {
-    const bool shown = cache_enabled(input.engine, input.cache);
-    if (shown && present) {
-        const protocol::CacheFields& fields = *present->done.cache_fields;
+void write_cache_present(Page& page, const MetricsInput& input, const CachePresent& present) {
+    if (present.parked) {
         gauge(page, "strata:conversation_parked", "Parked conversations.",
-              static_cast<double>(fields.parked));
-        const std::int64_t retained = present->done.retained.value_or(0);
+              static_cast<double>(*present.parked));
+    }
+    if (const auto parked_bytes = present.parked_bytes()) {
         page.family("strata:conversation_bytes", "gauge",
                     "Host memory of parked conversations and kept K/V of the active one.");
-        page.count(fields.bytes - retained, "kind=\"parked\"");
-        page.count(retained, "kind=\"retained\"");
+        page.count(*parked_bytes, "kind=\"parked\"");
+        page.count(*present.retained, "kind=\"retained\"");
     }
     const protocol::InfoLine info = input.engine.info.value_or(protocol::InfoLine{});
-    if (shown && info.conversation_cache_slots) {
+    if (info.conversation_cache_slots) {
         gauge(page, "strata:conversation_slots", "Most parked conversations.",
               static_cast<double>(*info.conversation_cache_slots));
     }
-    if (shown && info.conversation_cache_mib) {
+    if (info.conversation_cache_mib) {
         gauge(page, "strata:conversation_budget_bytes", "Most memory of the conversation cache.",
               static_cast<double>(*info.conversation_cache_mib) * static_cast<double>(kMiB));
-    }
-    if (input.hardware.ram_available_bytes) {
-        gauge(page, "strata:host_available_bytes", "Memory that programs can still have.",
-              static_cast<double>(*input.hardware.ram_available_bytes));
     }
     gauge(page, "strata:host_floor_bytes", "Free memory that the cache leaves.",
           static_cast<double>(floor_bytes(input.engine, input.cache)));
@@ -227,12 +231,15 @@ void write_cache_present(Page& page, const MetricsInput& input,
 std::string prometheus_text(const MetricsInput& input, const Monitor& monitor,
                             const std::string& model_name) {
     Page page(model_name);
-    const std::optional<CachePresent> present = cache_present(input.engine, monitor.watch());
+    const CachePresent present = cache_present(input.engine, monitor.watch());
     write_now(page, input, present);
     write_counters(page, monitor);
     write_histograms(page, monitor.counts());
-    write_cache_counts(page, monitor);
-    write_cache_present(page, input, present);
+    // A cache that is off has no figures: a row of zeros would look like one that does nothing.
+    if (cache_enabled(input.engine, input.cache)) {
+        write_cache_counts(page, monitor);
+        write_cache_present(page, input, present);
+    }
     return page.take();
 }
 

@@ -26,20 +26,13 @@ std::optional<std::int64_t> times(const std::optional<std::int64_t>& a,
 }
 
 void split_engine(RamSplit& split, std::int64_t engine_bytes, const protocol::InfoLine& info,
-                  const std::optional<protocol::DoneLine>& present) {
+                  const CachePresent& present) {
     std::int64_t left = engine_bytes;
-    if (present) {
-        const std::int64_t retained = present->retained.value_or(0);
-        const std::int64_t bytes = present->cache_fields ? present->cache_fields->bytes : 0;
-        split.parked_bytes = take(left, bytes - retained);
-        split.retained_bytes = take(left, retained);
-        split.checkpoints_bytes = take(left, times(present->checkpoints, info.state_bytes));
-    }
+    split.parked_bytes = take(left, present.parked_bytes());
+    split.retained_bytes = take(left, present.retained);
+    split.checkpoints_bytes = take(left, times(present.checkpoints, info.state_bytes));
     if (info.device == kDeviceOfRam) {
-        if (present) {
-            split.active_kv_bytes = take(
-                left, times(present->prompt_tokens + present->generated, info.kv_bytes_per_token));
-        }
+        split.active_kv_bytes = take(left, times(present.live_tokens, info.kv_bytes_per_token));
         split.weights_bytes = take(left, times(info.weights_mib, kMiB));
     }
     split.engine_other_bytes = left;
@@ -49,7 +42,7 @@ void split_engine(RamSplit& split, std::int64_t engine_bytes, const protocol::In
 
 std::optional<RamSplit> ram_split(const HardwareReading& reading,
                                   const std::optional<protocol::InfoLine>& info,
-                                  const std::optional<protocol::DoneLine>& present) {
+                                  const CachePresent& present) {
     if (!reading.ram_total_bytes || !reading.ram_available_bytes) return std::nullopt;
     RamSplit split;
     std::int64_t left = *reading.ram_total_bytes;

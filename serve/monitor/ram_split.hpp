@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "protocol/done_line.hpp"
 #include "protocol/info_line.hpp"
+#include "serve/monitor/cache_present.hpp"
 #include "serve/monitor/hardware.hpp"
 
 namespace strata::serve {
@@ -26,9 +26,9 @@ struct RamSplit {
     std::int64_t free_bytes = 0;   // available to whoever asks
 };
 
-// None: the machine's memory is not known. `present`: the newest DONE of the running engine.
+// None: the machine's memory is not known. `present`: the running engine's word, empty without one.
 std::optional<RamSplit> ram_split(const HardwareReading& reading,
                                   const std::optional<protocol::InfoLine>& info,
-                                  const std::optional<protocol::DoneLine>& present);
+                                  const CachePresent& present);
 
 }  // namespace strata::serve

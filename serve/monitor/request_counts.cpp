@@ -30,19 +30,31 @@ std::optional<CacheGroup> cache_group(const protocol::DoneLine& done) {
     return done.cache_fields->restored ? CacheGroup::restored : CacheGroup::root;
 }
 
+void RequestCounts::add_first_token(const HistoryRow& row) {
+    if (!row.ttft_ms) return;
+    const std::optional<CacheGroup> group = row.done ? cache_group(*row.done) : std::nullopt;
+    const double seconds = *row.ttft_ms / kMsPerSecond;
+    ttft_s.add(seconds);
+    ttft_by_group_s.at(group ? static_cast<std::size_t>(*group) : kCacheGroups).add(seconds);
+}
+
 void RequestCounts::add(const HistoryRow& row) {
+    if (!row.refusal.empty()) {
+        ++refused[row.refusal];
+        return;
+    }
     ++finished.at(static_cast<std::size_t>(row.finish));
     request_s.add(row.duration_s);
-    if (row.admitted_s) queue_s.add(row.queue_ms / kMsPerSecond);
-    if (row.ttft_ms) ttft_s.add(*row.ttft_ms / kMsPerSecond);
+    if (row.admitted_s && row.queue_ms) queue_s.add(*row.queue_ms / kMsPerSecond);
+    add_first_token(row);
+    const bool held_the_engine = row.done || row.epoch > 0;
+    if (!held_the_engine) return;
+    prompt_tokens.add(static_cast<double>(taken_in(row).prompt_tokens));
+    output_tokens.add(static_cast<double>(row.done ? row.done->generated : row.output_tokens));
     if (!row.done) return;
     const protocol::DoneLine& done = *row.done;
     drafts_offered += done.drafts_offered;
     drafts_accepted += done.drafts_accepted;
-    const std::optional<CacheGroup> group = cache_group(done);
-    if (row.ttft_ms && group) {
-        ttft_by_group_s.at(static_cast<std::size_t>(*group)).add(*row.ttft_ms / kMsPerSecond);
-    }
     // The first token is the prompt's.
     if (done.generated > 1) {
         const double steps = static_cast<double>(done.generated - 1);
@@ -51,8 +63,6 @@ void RequestCounts::add(const HistoryRow& row) {
     }
     prefill_s.add(done.prompt_ms / kMsPerSecond);
     decode_s.add(done.decode_ms / kMsPerSecond);
-    prompt_tokens.add(static_cast<double>(done.prompt_tokens));
-    output_tokens.add(static_cast<double>(done.generated));
 }
 
 }  // namespace strata::serve

@@ -3,8 +3,9 @@
 //
 // Invariants: 1. at most kRowsMax rows, of which at most kRefusedRowsMax never held the engine: a
 // client that is refused again and again must not push the others out; 2. rows are in order of
-// their end; 3. totals count every row that was ever added and never fall. A row without DONE adds
-// itself and the tokens that came out of it.
+// their end; 3. totals count every row that was ever added and never fall, and are the sums of the
+// rows: prompt tokens are those that were taken in (reused and read), not those that were sent;
+// 4. a refused request adds itself to the refused ones and nothing else.
 #pragma once
 
 #include <cstddef>
@@ -27,17 +28,29 @@ struct HistoryRow {
     std::optional<double> admitted_s;        // when it held the engine, seconds since 1970
     std::string first_words;                 // of its question; "" = not kept
     double duration_s = 0;                   // arrival to end
-    double queue_ms = 0;                     // arrival to holding the engine
+    std::optional<double> queue_ms;          // arrival to holding the engine, or to leaving the
+                                             // queue; none = it never was in the queue
     std::optional<double> ttft_ms;           // arrival to the first token; none = no token came
     std::optional<protocol::DoneLine> done;  // none = the engine never said DONE
     std::string failure;                     // why not, in words
     protocol::Finish finish = protocol::Finish::error;  // how it ended for the client
-    std::int64_t prompt_tokens = 0;                     // these two count when there is no DONE
+    std::string refusal;                        // type of its error; "" = the engine was asked
+    std::optional<std::int64_t> prompt_length;  // tokens that the client sent
+    std::int64_t prompt_tokens = 0;             // these three count when there is no DONE
+    std::int64_t reused = 0;                    // of prompt_tokens
     std::int64_t output_tokens = 0;
 };
 
+// Prompt tokens that the engine had of a request, and how many of them it had before.
+struct TakenIn {
+    std::int64_t prompt_tokens = 0;
+    std::int64_t reused = 0;
+};
+TakenIn taken_in(const HistoryRow& row);
+
 struct HistoryTotals {
-    std::uint64_t requests = 0;
+    std::uint64_t requests = 0;  // without the refused ones
+    std::uint64_t refused = 0;
     std::int64_t prompt_tokens = 0;
     std::int64_t reused_tokens = 0;
     std::int64_t output_tokens = 0;
@@ -56,10 +69,13 @@ class RequestHistory {
 
     explicit RequestHistory(double started_s) { totals_.since_s = started_s; }
     void add(HistoryRow row);
+    // Refused before anything was known of it: no row.
+    void refused() { ++totals_.refused; }
     const std::deque<HistoryRow>& newest_first() const { return rows_; }
     const HistoryTotals& totals() const { return totals_; }
 
   private:
+    void count(const HistoryRow& row);
     void drop_oldest_refused();
 
     std::deque<HistoryRow> rows_;

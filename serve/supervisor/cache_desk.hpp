@@ -29,6 +29,7 @@ class CacheDesk {
     CacheDesk(TimeSource& time, std::function<void(std::string)> say);
 
     void ask(const protocol::CacheCommand& command, CacheListener answer);
+    bool waits() const { return !asked_.empty(); }
     // False: nobody asked.
     bool take(const protocol::CacheLine& line);
     bool refuse(const protocol::ErrLine& line);

@@ -60,6 +60,13 @@ class RequestListener {
     virtual void on_failure(const EngineFailure&) = 0;
 };
 
+// How far a request came, as its lines told; of all its passes.
+struct TicketProgress {
+    std::int64_t prompt_read = 0;  // prompt tokens that the engine had, reused ones included
+    std::int64_t reused = 0;
+    std::int64_t generated = 0;
+};
+
 // What the monitor hears of the running engine, beside each request's own listener. Of a ticket
 // exactly one of on_ticket_done and on_ticket_lost comes, also when its client has left, and before
 // its listener's last call.
@@ -67,9 +74,12 @@ class EngineObserver {
   public:
     virtual ~EngineObserver() = default;
     virtual void on_ticket_done(const Ticket&, const protocol::DoneLine&) {}
-    virtual void on_ticket_lost(const Ticket&) {}  // refused, or the engine is gone
+    // Refused, or the engine is gone.
+    virtual void on_ticket_lost(const Ticket&, const TicketProgress&) {}
     virtual void on_conversation(std::uint64_t /*epoch*/, const protocol::ConvLine&) {}
     virtual void on_pressure(std::uint64_t /*epoch*/, const protocol::PressureLine&) {}
+    // A whole answer to CACHE, also to one whose asker waits no more: so many are parked.
+    virtual void on_parked_list(std::uint64_t /*epoch*/, std::int64_t /*parked*/) {}
 };
 
 enum class CacheOutcome : std::uint8_t {
@@ -105,7 +115,8 @@ struct EngineView {
     std::uint64_t epoch = 0;
     double load_progress = 0.0;               // 0..1 while loading
     std::optional<std::chrono::seconds> eta;  // of the load or the next restart
-    std::string failure;       // why FAILED or not loaded, or the last exit, in words
+    std::string failure;       // why there is no engine, in words; "" when there is one
+    std::string last_failure;  // the last of these, also when an engine came after it
     std::string refusal_code;  // unloaded because a load was refused: its word
     // A request began this load: those that come meanwhile wait for it as it does.
     bool on_demand = false;
@@ -113,7 +124,7 @@ struct EngineView {
     std::optional<protocol::InfoLine> info;         // of the running epoch
     std::size_t queued = 0;
     bool busy = false;  // a request holds the engine
-    // Of the request that holds the engine:
+    // Of the request that holds the engine, over all its passes:
     std::uint64_t active_id = 0;
     std::int64_t prompt_tokens = 0;
     std::int64_t prompt_read = 0;

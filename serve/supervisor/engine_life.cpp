@@ -66,6 +66,7 @@ constexpr Row ending() {
 
 constexpr Row waiting() {
     Row row = staying(S::waiting);
+    row[at(LifeEvent::load)] = {S::preparing, A::prepare};
     row[at(LifeEvent::unload)] = {S::unloaded, A::abandon};
     row[at(LifeEvent::leave)] = {S::stopped, A::abandon};
     row[at(LifeEvent::due)] = {S::preparing, A::prepare};

@@ -33,7 +33,7 @@ enum class LifeState : std::uint8_t {
 inline constexpr std::size_t kLifeStates = 11;
 
 enum class LifeEvent : std::uint8_t {
-    load,      // somebody wants an engine
+    load,      // somebody wants an engine now: a wait for the next start ends
     unload,    // nobody does; no request runs or waits
     leave,     // the server leaves
     prepared,  // the load may begin

@@ -172,7 +172,7 @@ void EngineSupervisor::end_epoch() {
     dispose_process();
     if (report.unexpected) {
         ++unexpected_ends_;
-        failure_ = report.text;
+        note_failure(report.text);
     }
     log_.event(report.text);
     if (ends_as_told(life_)) {
@@ -191,8 +191,9 @@ void EngineSupervisor::plan_next(const ExitReport& report, EnginePhase phase) {
     if (now_.ready_at) {
         ready_for = std::chrono::duration_cast<Milliseconds>(time_.now() - *now_.ready_at);
     }
-    const RestartDecision decision =
+    RestartDecision decision =
         decide_restart(record_, {phase, report.retryable, ready_for}, config_.restart, dice_());
+    if (std::exchange(restart_at_once_, false)) decision.wait = Milliseconds(0);
     record_ = decision.record;
     restart_wait_ = decision.wait;
     if (decision.again) {
@@ -203,8 +204,9 @@ void EngineSupervisor::plan_next(const ExitReport& report, EnginePhase phase) {
         return;
     }
     if (report.retryable) {
-        failure_ = std::to_string(record_.load_failures) +
-                   " starts in a row failed before the engine was ready; the last: " + report.text;
+        note_failure(
+            std::to_string(record_.load_failures) +
+            " starts in a row failed before the engine was ready; the last: " + report.text);
     }
     log_.event("FAILED, no more starts until a retry is asked for: " + failure_);
     giving_up_ = {FailureKind::engine_failed, "", failure_, {}};
@@ -331,6 +333,7 @@ EngineView EngineSupervisor::view() const {
     view.state = shown_state();
     view.epoch = epoch_;
     view.failure = failure_;
+    view.last_failure = last_failure_;
     view.engine_starts = epoch_;
     view.foreign_lines = foreign_lines_;
     view.foreign_dones = foreign_dones_;

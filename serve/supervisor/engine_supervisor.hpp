@@ -132,6 +132,7 @@ class EngineSupervisor : public EngineClient {
         bool can_ping = false;
         bool can_list = false;  // CACHE works
         bool foreign_logged = false;
+        std::int64_t listed = 0;  // rows of the CACHE answer that is coming in
         std::optional<protocol::InfoLine> info;
         std::int64_t max_context = 0;
         std::uint64_t oom_kills_before = 0;
@@ -146,6 +147,7 @@ class EngineSupervisor : public EngineClient {
     void take_preparation(const std::optional<LoadRefusal>& refusal);
     void want_engine();
     void note_idle();
+    void note_failure(const std::string& text);
     void go_idle();
     EngineState shown_state() const;
 
@@ -212,8 +214,10 @@ class EngineSupervisor : public EngineClient {
     Epoch now_;  // of epoch_
     RestartRecord record_;
     Milliseconds restart_wait_{0};
+    bool restart_at_once_ = false;  // somebody asked for a load while the engine was ending
     std::optional<TimePoint> next_start_;
-    std::string failure_;
+    std::string failure_;       // why there is no engine
+    std::string last_failure_;  // the last that there was
     StderrTail tail_;
     std::uint64_t foreign_lines_ = 0;
     std::uint64_t foreign_dones_ = 0;

@@ -34,6 +34,7 @@ void EngineSupervisor::load(std::function<void()> when_settled) {
     when_settled_.push_back(std::move(when_settled));
     begun_ = true;
     if (life_ != LifeState::ready) on_demand_ = true;
+    if (life_ == LifeState::ending) restart_at_once_ = true;
     step(LifeEvent::load);
     if (settled(life_)) enter(life_);
 }
@@ -69,6 +70,7 @@ void EngineSupervisor::step(LifeEvent event) {
     }
     if (event == LifeEvent::unload) {
         failure_.clear();
+        restart_at_once_ = false;
         giving_up_ = {};
         if (before == LifeState::failed) desk_.expect_engine();
     }
@@ -82,6 +84,7 @@ void EngineSupervisor::act(LifeAct what) {
         case LifeAct::none:
             return;
         case LifeAct::prepare:
+            restart_alarm_->clear();
             next_start_.reset();
             giving_up_ = {};
             preparation_.begin();
@@ -125,6 +128,7 @@ void EngineSupervisor::give_up() {
 
 void EngineSupervisor::admit() {
     on_demand_ = false;
+    failure_.clear();
     log_.event("engine " + std::to_string(epoch_) + " is ready, context " +
                std::to_string(now_.max_context) + " tokens");
     desk_.open(epoch_);
@@ -146,10 +150,15 @@ void EngineSupervisor::take_preparation(const std::optional<LoadRefusal>& refusa
         step(LifeEvent::prepared);
         return;
     }
-    failure_ = refusal->text;
+    note_failure(refusal->text);
     log_.event("no load: " + refusal->text);
     giving_up_ = {FailureKind::load_refused, refusal->code, refusal->text, kRefusedRetry};
     step(LifeEvent::refused);
+}
+
+void EngineSupervisor::note_failure(const std::string& text) {
+    failure_ = text;
+    last_failure_ = text;
 }
 
 void EngineSupervisor::note_idle() {

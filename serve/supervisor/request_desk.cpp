@@ -45,7 +45,7 @@ RequestId RequestDesk::submit(protocol::GenCommand command,
                     " requests are waiting, which is the most this server queues",
                 kQueueFullRetry});
     } else {
-        queue_.push_back({id, std::move(command), std::move(listener), time_.now()});
+        queue_.push_back({id, std::move(command), std::move(listener), time_.now(), std::nullopt});
         later(&RequestDesk::admit_next);
     }
     return id;
@@ -58,7 +58,7 @@ RequestId RequestDesk::submit_next(protocol::GenCommand command,
     if (refusing_) {
         reject(id, std::move(listener), *refusing_);
     } else {
-        queue_.push_front({id, std::move(command), std::move(listener), time_.now()});
+        queue_.push_front({id, std::move(command), std::move(listener), time_.now(), ended_});
         later(&RequestDesk::admit_next);
     }
     return id;
@@ -113,7 +113,9 @@ void RequestDesk::close() {
 void RequestDesk::engine_gone(const EngineFailure& failure) {
     close();
     if (!active_ || !defended(Defence::death_is_failure)) return;
-    if (observer_ != nullptr) observer_->on_ticket_lost(active_->ticket);
+    if (observer_ != nullptr) {
+        observer_->on_ticket_lost(active_->ticket, active_->figures.progress);
+    }
     const std::shared_ptr<RequestListener> listener = std::move(active_->listener);
     active_.reset();
     if (listener) listener->on_failure(failure);
@@ -151,10 +153,17 @@ void RequestDesk::admit_next() {
     Active active;
     active.ticket = {epoch_, first.id};
     active.listener = first.listener;
-    active.prompt_tokens = static_cast<std::int64_t>(first.command.ids.size());
-    active.max_tokens = first.command.max_new;
-    active.since = time_.now();
-    active.last_progress = active.since;
+    active.further_pass = first.before.has_value();
+    active.last_progress = time_.now();
+    Figures& figures = active.figures;
+    if (first.before) {
+        figures = *first.before;
+        figures.max_tokens = figures.progress.generated + first.command.max_new;
+    } else {
+        figures.prompt_tokens = static_cast<std::int64_t>(first.command.ids.size());
+        figures.max_tokens = first.command.max_new;
+        figures.since = active.last_progress;
+    }
     active_ = std::move(active);
     say_(protocol::format(first.command));
     first.listener->on_admitted({epoch_, first.id});
@@ -184,25 +193,30 @@ bool RequestDesk::accept(std::uint64_t epoch, const protocol::Event& event) {
         event);
 }
 
+void RequestDesk::take_position(std::int64_t position) {
+    Figures& figures = active_->figures;
+    figures.progress.prompt_read = std::min(position, figures.prompt_tokens);
+    active_->last_progress = time_.now();
+}
+
 bool RequestDesk::take(std::uint64_t epoch, const protocol::ResumeLine& line) {
     if (!is_active(epoch, line.id)) return false;
-    active_->prompt_read = line.reused;
-    active_->last_progress = time_.now();
+    take_position(line.reused);
+    if (!active_->further_pass) active_->figures.progress.reused = line.reused;
     if (const auto listener = active_->listener) listener->on_resume(line);
     return true;
 }
 
 bool RequestDesk::take(std::uint64_t epoch, const protocol::ProgressLine& line) {
     if (!is_active(epoch, line.id)) return false;
-    active_->prompt_read = line.position;
-    active_->last_progress = time_.now();
+    take_position(line.position);
     if (const auto listener = active_->listener) listener->on_progress(line);
     return true;
 }
 
 bool RequestDesk::take(std::uint64_t epoch, const protocol::TokenLine& line) {
     if (!is_active(epoch, line.id)) return false;
-    ++active_->generated;
+    ++active_->figures.progress.generated;
     active_->last_progress = time_.now();
     if (const auto listener = active_->listener) listener->on_token(line);
     return true;
@@ -218,9 +232,11 @@ bool RequestDesk::take(std::uint64_t epoch, const protocol::DoneLine& line) {
     if (!is_active(epoch, line.id)) return false;
     if (observer_ != nullptr) observer_->on_ticket_done(active_->ticket, line);
     const std::shared_ptr<RequestListener> listener = std::move(active_->listener);
+    ended_ = active_->figures;
     active_.reset();
     later(&RequestDesk::admit_next);
     if (listener) listener->on_done(line);
+    ended_.reset();
     return true;
 }
 
@@ -228,7 +244,9 @@ bool RequestDesk::take(std::uint64_t epoch, const protocol::ErrLine& line) {
     if (!is_active(epoch, line.id)) return false;
     // The process ends right after a fatal one: the request then fails with the engine.
     if (line.fatal) return true;
-    if (observer_ != nullptr) observer_->on_ticket_lost(active_->ticket);
+    if (observer_ != nullptr) {
+        observer_->on_ticket_lost(active_->ticket, active_->figures.progress);
+    }
     const std::shared_ptr<RequestListener> listener = std::move(active_->listener);
     active_.reset();
     later(&RequestDesk::admit_next);
@@ -275,11 +293,12 @@ void RequestDesk::fill(EngineView& view) const {
     view.busy = active_.has_value();
     if (!active_) return;
     view.active_id = active_->ticket.id;
-    view.prompt_tokens = active_->prompt_tokens;
-    view.prompt_read = active_->prompt_read;
-    view.generated = active_->generated;
-    view.max_tokens = active_->max_tokens;
-    view.active_since = active_->since;
+    const Figures& figures = active_->figures;
+    view.prompt_tokens = figures.prompt_tokens;
+    view.prompt_read = figures.progress.prompt_read;
+    view.generated = figures.progress.generated;
+    view.max_tokens = figures.max_tokens;
+    view.active_since = figures.since;
 }
 
 }  // namespace strata::serve

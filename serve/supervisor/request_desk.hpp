@@ -71,28 +71,34 @@ class RequestDesk {
     bool busy() const { return active_.has_value(); }
     // No request runs or waits.
     bool idle() const { return !active_ && queue_.empty(); }
-    bool reading() const { return active_ && active_->generated == 0; }
+    bool reading() const { return active_ && active_->figures.progress.generated == 0; }
     std::optional<TimePoint> last_progress() const;
     // Time that was lost by our own fault does not count against the engine.
     void forgive(Milliseconds late);
     void fill(EngineView& view) const;
 
   private:
+    // What a request came to so far. A further pass goes on with those of the one before it: what
+    // that one wrote is part of its prompt, and counts once.
+    struct Figures {
+        std::int64_t prompt_tokens = 0;  // of the first pass
+        TicketProgress progress;
+        std::int64_t max_tokens = 0;
+        TimePoint since{};  // when it held the engine first
+    };
     struct Waiting {
         RequestId id = 0;
         protocol::GenCommand command;
         std::shared_ptr<RequestListener> listener;
         TimePoint since{};
+        std::optional<Figures> before;  // of the pass that it goes on with
     };
     struct Active {
         Ticket ticket;
         std::shared_ptr<RequestListener> listener;  // null once cancelled
         bool stop_said = false;
-        std::int64_t prompt_tokens = 0;
-        std::int64_t prompt_read = 0;
-        std::int64_t generated = 0;
-        std::int64_t max_tokens = 0;
-        TimePoint since{};
+        bool further_pass = false;
+        Figures figures;
         TimePoint last_progress{};
     };
     struct Rejected {
@@ -105,6 +111,7 @@ class RequestDesk {
     void admit_next();
     void tell_rejected();
     void say_stop();
+    void take_position(std::int64_t position);
     bool is_active(std::uint64_t epoch, std::uint64_t id) const;
     TimePoint deadline(const Waiting& waiting) const;
     bool take(std::uint64_t epoch, const protocol::ResumeLine& line);
@@ -121,6 +128,7 @@ class RequestDesk {
     RequestId last_id_ = 0;
     std::deque<Waiting> queue_;
     std::optional<Active> active_;
+    std::optional<Figures> ended_;            // of the request whose on_done is being called
     std::map<RequestId, Rejected> rejected_;  // refused by submit, told from the loop
     std::optional<EngineFailure> refusing_;
     bool open_ = false;

@@ -148,21 +148,28 @@ TEST_CASE("A pass without the cache's fields leaves what the other one knows") {
 
 TEST_CASE("The present is that of the running epoch alone") {
     CacheWatch watch;
-    CHECK_FALSE(watch.present(1));
+    CHECK(watch.present(1) == CachePresent{});
     watch.done(10, 1, done_of(cached(100, 0, 1, 0)));
-    REQUIRE(watch.present(1));
-    CHECK(watch.present(1)->time_s == 10);
-    CHECK_FALSE(watch.present(2));
+    CHECK(watch.present(1).parked == 1);
+    CHECK(watch.present(1).as_of_s == 10);
+    CHECK(watch.present(2) == CachePresent{});
     watch.done(20, 2, done_of(plain(50)));
-    CHECK_FALSE(watch.present(2));
-    CHECK_FALSE(watch.present(1));
-    // A late one of the epoch before changes nothing.
+    CHECK_FALSE(watch.present(2).parked);
+    CHECK(watch.present(1) == CachePresent{});
+    // Late words of the epoch before change nothing.
     watch.done(30, 1, done_of(cached(100, 0, 1, 0)));
-    CHECK_FALSE(watch.present(1));
+    watch.pressure(30, 1, pressure_of("PRESSURE parked=7 where=idle"));
+    watch.listed(30, 1, 7);
+    CHECK(watch.present(1) == CachePresent{});
+    CHECK_FALSE(watch.present(2).parked);
     watch.done(40, 2, done_of(cached(60, 0, 1, 0)));
     watch.done(50, 2, done_of(plain(50)));
-    REQUIRE(watch.present(2));
-    CHECK(watch.present(2)->time_s == 40);
+    CHECK(watch.present(2).parked == 1);
+    CHECK(watch.present(2).as_of_s == 40);
+    // The first word of an epoch need not be a DONE.
+    watch.pressure(60, 3, pressure_of("PRESSURE parked=2 where=idle"));
+    CHECK(watch.present(3).parked == 2);
+    CHECK_FALSE(watch.present(3).bytes);
 }
 
 TEST_CASE("The present is shown while the engine is ready and the cache is on") {
@@ -240,7 +247,7 @@ TEST_CASE("A row whose client left waits for the DONE of its own ticket") {
     monitor.on_ticket_done({1, 7}, done_of(cached(53, 0, 1, 0)));
     CHECK(monitor.history().newest_first().size() == 1);
     monitor.ended(ended_row("lost", {2, 9}, 12, 1, 0), Ticket{2, 9});
-    monitor.on_ticket_lost({2, 9});
+    monitor.on_ticket_lost({2, 9}, {});
     REQUIRE(monitor.history().newest_first().size() == 2);
     CHECK_FALSE(monitor.history().newest_first().front().done);
 }
@@ -277,28 +284,29 @@ TEST_CASE("The parts of RAM add up and none is negative") {
     info.kv_bytes_per_token = 2;
     info.state_bytes = 10;
     info.weights_mib = 1;  // more than the process holds
-    protocol::DoneLine done = done_of(cached(10, 0, 1, 0));
-    done.cache_fields->bytes = 150;
-    done.retained = 50;
-    done.checkpoints = 3;
-    auto split = ram_split(reading, info, done);
+    CachePresent present;
+    present.bytes = 150;
+    present.retained = 50;
+    present.checkpoints = 3;
+    present.live_tokens = 15;
+    auto split = ram_split(reading, info, present);
     REQUIRE(split);
     CHECK(split->parked_bytes == 100);
     CHECK(split->retained_bytes == 50);
     CHECK(split->checkpoints_bytes == 30);
-    CHECK(split->active_kv_bytes == 30);  // 10 + 5 tokens
+    CHECK(split->active_kv_bytes == 30);
     CHECK(split->weights_bytes == 290);
     CHECK(split->engine_other_bytes == 0);
     CHECK(split->other_bytes == 100);
     CHECK(split->free_bytes == 300);
     CHECK(sum(*split) == 1000);
     info.device = "NVIDIA H200";
-    split = ram_split(reading, info, done);
+    split = ram_split(reading, info, present);
     CHECK_FALSE(split->weights_bytes);
     CHECK_FALSE(split->active_kv_bytes);
     CHECK(sum(*split) == 1000);
     reading.engine_resident_bytes = 990;  // readings of two moments
-    split = ram_split(reading, info, done);
+    split = ram_split(reading, info, present);
     CHECK(sum(*split) == 1000);
     CHECK(split->free_bytes == 0);
     CHECK(split->other_bytes == 0);
@@ -327,7 +335,9 @@ TEST_CASE("A histogram counts each value once and every bound what lies below") 
 
 TEST_CASE("Prometheus text escapes the model and hides what is not known") {
     MonitorStory story(0);
-    const std::string page = prometheus_text({}, story.monitor, "a\"b\\c\nd");
+    MetricsInput unknown;
+    unknown.cache.enabled = true;
+    const std::string page = prometheus_text(unknown, story.monitor, "a\"b\\c\nd");
     CHECK(page.find("model_name=\"a\\\"b\\\\c\\nd\"") != std::string::npos);
     CHECK(page.find("strata:conversation_parked") == std::string::npos);
     CHECK(page.find("vllm:kv_cache_usage_perc") == std::string::npos);

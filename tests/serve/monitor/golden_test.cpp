@@ -121,6 +121,7 @@ void first_epoch(MonitorStory& story) {
     HistoryRow third = worded(ended_row("req-3", {1, 3}, kNow - 270, 4, 500), {}, "Plan a garden");
     third.finish = protocol::Finish::cancel;
     third.failure = "the client left";
+    third.prompt_length = 1100;
     monitor.ended(third, Ticket{1, 3});
     story.now_s = kNow - 270;
     monitor.on_ticket_done(
@@ -130,8 +131,8 @@ void first_epoch(MonitorStory& story) {
     HistoryRow fourth = worded(ended_row("req-4", {1, 4}, kNow - 250, 1, 0), {}, "");
     fourth.finish = protocol::Finish::error;
     fourth.failure = "the engine ended by signal 9 (SIGKILL)";
-    fourth.prompt_tokens = 1200;
-    monitor.on_ticket_lost({1, 4});
+    fourth.prompt_length = 1200;  // of which it had read nothing
+    monitor.on_ticket_lost({1, 4}, {});
     monitor.ended(fourth, std::nullopt);
 }
 
@@ -149,6 +150,7 @@ void second_epoch(MonitorStory& story) {
     story.now_s = kNow - 200;
     HistoryRow fifth = worded(ended_row("req-5", {2, 5}, kNow - 200, 3, 0), 1500, "Plan a garden");
     fifth.done = first;
+    fifth.prompt_length = 1200;
     fifth.passes = 1;
     monitor.ended(fifth, Ticket{2, 6});
     monitor.on_ticket_done({2, 6}, last);
@@ -168,6 +170,12 @@ void second_epoch(MonitorStory& story) {
                 "source=cold miss=new common=12 park_ms=41.25 parked_now=1 retained=0 superseded=1 "
                 "released=2 lost=0 evicted_budget=0 evicted_slots=0 checkpoints=2 "
                 "available_mib=9761"));
+    story.now_s = kNow - 31;
+    // Its client still waits; what it left in the cache is known.
+    monitor.on_ticket_done(
+        {2, 9}, done_of("DONE 30 800 760.0 1150.0 stop 0 0 0 0 0 0 0 0 800 1 0 2 115343360 0 id=9 "
+                        "conv=4 source=cold miss=new retained=0 superseded=1 released=1 lost=0 "
+                        "evicted_budget=0 evicted_slots=0 checkpoints=2 available_mib=9000"));
     story.now_s = kNow - 30;
     monitor.on_conversation(2, conv_of("CONV release entry=1 conv=3 tokens=400 bytes=31457280"));
     monitor.on_pressure(
@@ -177,6 +185,7 @@ void second_epoch(MonitorStory& story) {
 }
 
 void whole_story(MonitorStory& story) {
+    story.monitor.refused("rate_limit_error");
     first_epoch(story);
     second_epoch(story);
 }

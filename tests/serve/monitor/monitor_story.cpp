@@ -40,6 +40,7 @@ HistoryRow ended_row(std::string id, Ticket ticket, double end_s, double duratio
 void MonitorStory::answered(HistoryRow row, const protocol::DoneLine& done) {
     monitor.on_ticket_done({row.epoch, row.ticket}, done);
     row.done = done;
+    row.prompt_length = done.prompt_tokens;
     row.passes = 1;
     monitor.ended(std::move(row), std::nullopt);
 }
@@ -54,6 +55,7 @@ void MonitorStory::simple(std::uint64_t epoch, std::int64_t prompt, std::int64_t
     done.prompt_read = prompt - reused;
     done.generated = 5;
     done.cache_fields = protocol::CacheFields{switched, restored, 1, 1000, 0};
+    done.retained = 0;
     answered(ended_row("r" + std::to_string(ticket), {epoch, ticket}, now_s, 1, 0), done);
 }
 

@@ -24,6 +24,7 @@ constexpr std::uint32_t kSeed = 20260105;
 // What the script did.
 struct Truth {
     std::int64_t requests = 0;
+    std::int64_t turned_away = 0;  // before they reached the engine
     std::int64_t prompt_tokens = 0;
     std::int64_t reused_tokens = 0;
     std::int64_t output_tokens = 0;
@@ -121,6 +122,7 @@ class MixedDay {
         if (kind == 2) return leaves_while_it_waits();
         if (kind == 3) return refused();
         if (kind == 4 && roll(3) == 0) return dies();
+        if (kind == 5 && roll(3) == 0) return turned_away();
         answered(kind % 2 == 0);
     }
 
@@ -201,8 +203,24 @@ class MixedDay {
             return;
         }
         const std::string fields = fields_for(reused, true);
+        if (roll(2) == 0) return cancelled_while_read(gen, reused, fields);
         stage.answer(gen, 2, reused, fields, "cancel");
         count(gen, reused, 2, "abort");
+    }
+
+    void cancelled_while_read(AskedEngine gen, std::int64_t reused, const std::string& fields) {
+        const std::int64_t read = roll(gen.prompt_tokens - reused);
+        stage.say("DONE 1 " + std::to_string(gen.prompt_tokens) + " 10.0 20.0 cancel 0 0 " +
+                  std::to_string(reused) + " 0 0 0 0 0 " + std::to_string(read) + " " + fields +
+                  " id=" + std::to_string(gen.id));
+        gen.prompt_tokens = reused + read;
+        count(gen, reused, 1, "abort");
+    }
+
+    void turned_away() {
+        const Client client = stage.ask(R"({"messages":[],"n":)" + std::to_string(roll(9)) + "}");
+        stage.until([&] { return client.sink->refused; });
+        ++truth.turned_away;
     }
 
     void leaves_while_it_waits() {
@@ -233,10 +251,17 @@ class MixedDay {
         const Client client = stage.chat(question());
         const AskedEngine gen = stage.take_gen();
         const std::int64_t written = roll(3);
+        const std::string id = " id=" + std::to_string(gen.id);
+        const std::int64_t reused = roll(4);
+        stage.say("RESUME " + std::to_string(reused) + id + " source=root");
+        stage.say("PP " + std::to_string(reused + 2) + " " + std::to_string(gen.prompt_tokens) +
+                  " 5.0 100.0" + id);
         for (std::int64_t i = 0; i < written; ++i) stage.say("T 300 id=" + std::to_string(gen.id));
         stage.restart();
         CHECK(client.sink->refused);
         ++truth.requests;
+        truth.prompt_tokens += reused + 2;
+        truth.reused_tokens += reused;
         truth.output_tokens += written;
         ++truth.finished["error"];
     }
@@ -261,7 +286,10 @@ TEST_CASE("The sums of a mixed day are those of the engine's script") {
     const json::value metrics = day.stage.metrics();
     const json::value& totals = metrics.at("conversation_cache").at("totals");
     CHECK(whole(totals.at("requests")) == truth.requests);
-    CHECK(truth.requests >= kRequests);
+    CHECK(truth.requests + truth.turned_away >= kRequests);
+    CHECK(truth.turned_away > 10);
+    CHECK(whole(metrics.at("totals").at("refused")) == truth.turned_away);
+    CHECK(whole(metrics.at("totals").at("prompt_tokens")) == truth.prompt_tokens);
     CHECK(whole(totals.at("prompt_tokens")) == truth.prompt_tokens);
     CHECK(whole(totals.at("reused_tokens")) == truth.reused_tokens);
     CHECK(whole(totals.at("output_tokens")) == truth.output_tokens);
@@ -286,6 +314,8 @@ TEST_CASE("The sums of a mixed day are those of the engine's script") {
         CHECK(value("vllm:request_success_total", ",finished_reason=\"" + reason + "\"") == count);
     }
     CHECK(value("vllm:e2e_request_latency_seconds_count") == truth.requests);
+    CHECK(value("strata:requests_refused_total", ",type=\"invalid_request_error\"") ==
+          truth.turned_away);
     CHECK(day.first.wrong == "");
     CHECK(day.second.wrong == "");
     CHECK(day.first.looks > 20);

@@ -56,6 +56,7 @@ const std::vector<Entry> kPromised = {
     {S::ending, E::leave, S::leaving, A::kill},
     {S::ending, E::gone, S::waiting, A::wait},
     {S::ending, E::gone_for_good, S::failed, A::give_up},
+    {S::waiting, E::load, S::preparing, A::prepare},
     {S::waiting, E::unload, S::unloaded, A::abandon},
     {S::waiting, E::leave, S::stopped, A::abandon},
     {S::waiting, E::due, S::preparing, A::prepare},

@@ -121,7 +121,8 @@ TEST_CASE("a device that is busy for some starts is waited for", "[C20]") {
     INFO("row C20: the sixth start finds the device free");
     REQUIRE(sim.state() == EngineState::ready);
     CHECK(sim.supervisor.view().epoch == 6);
-    CHECK(contains(sim.supervisor.view().failure, "no usable device"));
+    CHECK(contains(sim.supervisor.view().last_failure, "no usable device"));
+    CHECK(sim.supervisor.view().failure.empty());
 }
 
 TEST_CASE("an engine that does not answer PING is ended after thirty seconds", "[C9]") {

@@ -434,3 +434,69 @@ TEST_CASE("a pass that waits while the engine dies is read by the next engine") 
     sim.time.settle();
     CHECK(second->ticket == Ticket{2, second->id});
 }
+
+TEST_CASE("a load that a person asks for does not wait for the next restart") {
+    SupervisorConfig config;
+    config.restart.back_off.fill(seconds(50));
+    Simulation sim(config);
+    sim.start_ready();
+    sim.launcher.last().end(kCrash);
+    sim.time.settle();
+    REQUIRE(sim.state() == EngineState::restarting);
+    // A request waits: it is no reason to begin sooner.
+    const auto request = sim.submit();
+    sim.time.advance(seconds(5));
+    CHECK(sim.launcher.attempts == 1);
+    bool settled = false;
+    sim.supervisor.load([&] { settled = true; });
+    sim.time.settle();
+    CHECK(sim.launcher.attempts == 2);
+    CHECK(sim.state() == EngineState::loading);
+    CHECK_FALSE(settled);
+    sim.launcher.last().say("READY 4096 stop id");  // no PING: it may be silent
+    sim.time.settle();
+    CHECK(settled);
+    CHECK(request->ticket == Ticket{2, request->id});
+    // The wait that was cut short does not start another engine.
+    sim.time.advance(minutes(2));
+    CHECK(sim.launcher.attempts == 2);
+    CHECK(sim.state() == EngineState::ready);
+}
+
+TEST_CASE("a load that is asked for while the engine is ending starts the next one at once") {
+    SupervisorConfig config;
+    config.restart.back_off.fill(seconds(50));
+    Simulation sim(config);
+    sim.start_ready();
+    sim.launcher.last().events->on_stream_fault(StreamFault::overlong_line);
+    sim.time.settle();
+    REQUIRE(sim.state() == EngineState::restarting);
+    sim.supervisor.load([] {});
+    sim.launcher.last().end(kCrash);
+    sim.time.settle();
+    CHECK(sim.launcher.attempts == 2);
+    // Once: the next crash waits again.
+    sim.launcher.last().say_ready();
+    sim.time.settle();
+    sim.launcher.last().end(kCrash);
+    sim.time.advance(seconds(49));
+    CHECK(sim.launcher.attempts == 2);
+    sim.time.advance(seconds(2));
+    CHECK(sim.launcher.attempts == 3);
+}
+
+TEST_CASE("what ended an engine is a failure until the next one is ready") {
+    SupervisorConfig config;
+    config.restart.back_off.fill(seconds(1));
+    Simulation sim(config);
+    sim.start_ready();
+    sim.launcher.last().end(kCrash);
+    sim.time.advance(seconds(2));
+    CHECK(sim.state() == EngineState::loading);
+    CHECK_FALSE(sim.supervisor.view().failure.empty());
+    const std::string past = sim.supervisor.view().failure;
+    sim.launcher.last().say_ready();
+    sim.time.settle();
+    CHECK(sim.supervisor.view().failure.empty());
+    CHECK(sim.supervisor.view().last_failure == past);
+}
