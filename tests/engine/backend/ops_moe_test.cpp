@@ -1,9 +1,12 @@
 // Mixtures of experts against their formulas in f64: the router's choice and weights, the experts.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <random>
 
 #include <catch2/catch.hpp>
 
+#include "tests/engine/backend/matmul_cases.hpp"
 #include "tests/engine/backend/ops_fixture.hpp"
 
 using namespace strata;
@@ -153,6 +156,176 @@ void check_mixture(Device& device, const Mixture& mixture, std::int64_t rows, Fo
     check_close(y.read(), wanted, kTolerance);
 }
 
+// Experts of a stored type for many rows: what they should give, and how far a device may be off.
+//
+// A device rounds activations to int8 codes of blocks of 32, or activations and weights to bf16:
+// what it multiplies is off by at most the 254th part of the block's largest value, or by 2^-8 of
+// the value for each of the two. Such errors are independent of each other, so their squares add up
+// along a sum: from the activations to the gate and up products, to the hidden values (the slope of
+// silu is at most 1.1), which are rounded again, to the results. Six standard deviations are
+// allowed; a product that takes a wrong row, column or expert is off by about its own size, which
+// is several times as much.
+struct Estimate {
+    double value = 0.0;
+    double variance = 0.0;
+};
+using Estimates = std::vector<Estimate>;
+
+Estimates rounded(const Estimates& exact) {
+    Estimates out = exact;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        double largest = 0.0;
+        for (std::size_t j = i / 32 * 32; j < std::min(i / 32 * 32 + 32, out.size()); ++j) {
+            largest = std::max(largest, std::fabs(exact[j].value));
+        }
+        const double step = largest / 254.0 + std::fabs(exact[i].value) / 128.0;
+        out[i].variance += step * step / 3.0;
+    }
+    return out;
+}
+
+Estimates product(const float* weight, std::int64_t rows, const Estimates& x) {
+    Estimates out(at(rows));
+    for (std::size_t r = 0; r < out.size(); ++r) {
+        for (std::size_t c = 0; c < x.size(); ++c) {
+            const auto w = static_cast<double>(weight[r * x.size() + c]);
+            out[r].value += w * x[c].value;
+            out[r].variance += w * w * x[c].variance;
+        }
+    }
+    return out;
+}
+
+enum class Choice { even, skewed, one };
+
+struct ManyRows {
+    ElementType type = ElementType::q8_0;
+    std::int64_t rows = 64;
+    std::int64_t width = 64;
+    std::int64_t hidden = 32;
+    std::int64_t experts = 128;
+    std::int64_t used = 8;
+    Choice choice = Choice::even;
+    Form form = Form::apart;
+};
+
+// Skewed: every row has expert 1 and prefers the first ones for the rest. One: expert 0 alone.
+std::vector<std::int32_t> choose(const ManyRows& of) {
+    std::mt19937 random(5);
+    std::vector<std::int32_t> out;
+    for (std::int64_t t = 0; t < of.rows; ++t) {
+        std::vector<std::int32_t> left(at(of.experts));
+        std::iota(left.begin(), left.end(), 0);
+        for (std::int64_t k = 0; k < of.used; ++k) {
+            std::size_t place = random() % left.size();
+            if (of.choice == Choice::skewed) place = k == 0 ? 1 : random() % (place + 1);
+            if (of.choice == Choice::one) place = 0;
+            out.push_back(left[place]);
+            left.erase(left.begin() + static_cast<std::ptrdiff_t>(place));
+        }
+    }
+    return out;
+}
+
+struct StoredExperts {
+    std::unique_ptr<matmul_cases::Stored> gate, up, down;  // fused: `gate` holds both
+
+    explicit StoredExperts(const ManyRows& of)
+        : gate(matmul_cases::make_stored(of.type, of.width,
+                                         of.form == Form::fused ? 2 * of.hidden : of.hidden,
+                                         of.experts, 3)),
+          up(matmul_cases::make_stored(of.type, of.width, of.hidden, of.experts, 4)),
+          down(matmul_cases::make_stored(of.type, of.hidden, of.width, of.experts, 5)) {}
+};
+
+// What an expert gives for a row.
+Estimates expert_result(const ManyRows& of, const StoredExperts& stored, std::int64_t expert,
+                        const Estimates& x) {
+    const std::int64_t size = of.hidden * of.width;
+    const bool fused = of.form == Form::fused;
+    const float* gates = stored.gate->values.data() + expert * (fused ? 2 * size : size);
+    const float* ups = fused ? gates + size : stored.up->values.data() + expert * size;
+    const Estimates a = product(gates, of.hidden, rounded(x));
+    const Estimates b = product(ups, of.hidden, rounded(x));
+    Estimates hidden(at(of.hidden));
+    for (std::size_t i = 0; i < hidden.size(); ++i) {
+        const double slope = 1.1 * b[i].value;
+        const double share = silu(a[i].value);
+        hidden[i] = {share * b[i].value,
+                     slope * slope * a[i].variance + share * share * b[i].variance};
+    }
+    return product(stored.down->values.data() + expert * size, of.width, rounded(hidden));
+}
+
+// The results added to ones.
+Estimates wanted_rows(const ManyRows& of, const StoredExperts& stored, const std::vector<float>& x,
+                      std::span<const std::int32_t> chosen, std::span<const float> shares) {
+    Estimates out(at(of.rows * of.width), {1.0, 0.0});
+    for (std::size_t p = 0; p < chosen.size(); ++p) {
+        const std::size_t first = p / at(of.used) * at(of.width);
+        Estimates row(at(of.width));
+        for (std::size_t c = 0; c < row.size(); ++c) {
+            row[c].value = static_cast<double>(x[first + c]);
+        }
+        const Estimates y = expert_result(of, stored, chosen[p], row);
+        const auto share = static_cast<double>(shares[p]);
+        for (std::size_t c = 0; c < y.size(); ++c) {
+            out[first + c].value += share * y[c].value;
+            out[first + c].variance += share * share * y[c].variance;
+        }
+    }
+    return out;
+}
+
+void check_estimates(const std::vector<float>& got, const Estimates& wanted) {
+    REQUIRE(got.size() == wanted.size());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        const double error = std::fabs(static_cast<double>(got[i]) - wanted[i].value);
+        const double allowed = 6.0 * std::sqrt(wanted[i].variance) + 1.0e-5;
+        if (error <= allowed) continue;
+        if (wrong++ == 0) {
+            CAPTURE(i, got[i], wanted[i].value, allowed);
+            CHECK(error <= allowed);
+        }
+    }
+    CHECK(wrong == 0);
+}
+
+void check_many_rows(const ManyRows& of) {
+    const StoredExperts stored(of);
+    const std::vector<std::int32_t> chosen = choose(of);
+    Numbers numbers(17);
+    const std::vector<float> x = numbers.list(of.rows * of.width);
+    const std::vector<float> shares = numbers.list(of.rows * of.used);
+    const Estimates wanted = wanted_rows(of, stored, x, chosen, shares);
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name << ", " << element_type_name(of.type) << ", " << of.rows << " rows, "
+                     << of.used << " of " << of.experts << " experts of " << of.width << " x "
+                     << of.hidden << (of.form == Form::fused ? ", fused" : ""));
+        const auto upload_of = [&](const matmul_cases::Stored& one) {
+            auto weight = on.device->upload(one.tensor);
+            REQUIRE(weight.ok());
+            return std::move(*weight);
+        };
+        const auto gate = upload_of(*stored.gate);
+        const auto up = upload_of(*stored.up);
+        const auto down = upload_of(*stored.down);
+        Experts parts{gate.get(), up.get(), nullptr, down.get(), of.hidden};
+        if (of.form == Form::fused) parts = {nullptr, nullptr, gate.get(), down.get(), of.hidden};
+        const Buffer experts = allocate(*on.device, chosen.size() * sizeof(std::int32_t));
+        on.device->copy_from_host(experts.address(), chosen.data(), experts.bytes());
+        const DeviceRows weights(*on.device, shares, of.used);
+        const DeviceRows y(*on.device, std::vector<float>(wanted.size(), 1.0F), of.width);
+        const TokenIds ids(at(of.rows), 0);
+        on.device->ops().begin({ids, 0, {}, nullptr});
+        on.device->ops().moe_ffn(
+            DeviceRows(*on.device, x, of.width), parts, nullptr,
+            {static_cast<std::int32_t*>(experts.address()), Rows(weights).values, of.used}, y);
+        check_estimates(y.read(), wanted);
+    }
+}
+
 }  // namespace
 
 TEST_CASE("the router takes the largest probabilities and divides them by their sum") {
@@ -251,5 +424,45 @@ TEST_CASE("an expert with a scale of its own multiplies its products by it") {
             DeviceRows(*on.device, x, plain.width), uploaded.experts(plain, Form::apart), nullptr,
             {static_cast<std::int32_t*>(experts.address()), Rows(route_weights).values, 2}, y);
         check_close(y.read(), wanted, kTolerance);
+    }
+}
+
+TEST_CASE("many rows of experts with weights of every type match the formula") {
+    for (const ElementType type : matmul_cases::kAllTypes) {
+        const bool floats = matmul_cases::is_float(type);
+        const auto block = static_cast<std::int64_t>(block_shape(type).elements);
+        ManyRows of;
+        of.type = type;
+        of.rows = 70;
+        of.width = floats ? 40 : std::max<std::int64_t>(block, 64);
+        of.hidden = floats ? 24 : (block == 256 ? 256 : 3 * block);
+        of.experts = 5;
+        of.used = 2;
+        of.choice = Choice::skewed;
+        check_many_rows(of);
+        of.form = Form::fused;
+        of.rows = 9;
+        check_many_rows(of);
+    }
+}
+
+TEST_CASE("rows that fill tiles of experts and rows that do not match the formula") {
+    for (const std::int64_t rows : {64, 65, 300, 2000}) {
+        ManyRows of;
+        of.rows = rows;
+        check_many_rows(of);
+        of.choice = Choice::skewed;
+        check_many_rows(of);
+    }
+    for (const std::int64_t rows : {16, 129, 300}) {  // one list of pairs, all others empty
+        ManyRows of;
+        of.type = ElementType::q4_0;
+        of.width = 160;
+        of.hidden = 96;
+        of.experts = 3;
+        of.used = 1;
+        of.rows = rows;
+        of.choice = Choice::one;
+        check_many_rows(of);
     }
 }
