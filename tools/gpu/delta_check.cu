@@ -183,12 +183,17 @@ void define_delta(const DeltaCase& of, std::vector<double>& state, std::vector<d
 }
 
 // What one launch of a case needs on the device.
+enum class Form { token_by_token, chunked };
 struct DeltaRun {
     const DeltaCase& of;
+    Form form;
+    Memory<char> scratch;
     Memory<float> c, b, alpha, a, dt_bias, o;
     State state;
-    explicit DeltaRun(const DeltaCase& from)
+    DeltaRun(const DeltaCase& from, Form as)
         : of(from),
+          form(as),
+          scratch(as == Form::chunked ? delta_chunk_bytes(from.shape, from.rows) : 0),
           c(from.c),
           b(from.b),
           alpha(from.alpha),
@@ -198,19 +203,19 @@ struct DeltaRun {
           state(with_offset(from.state), from.rows) {}
     void launch() {
         const std::int64_t heads = of.shape.value_heads;
-        launch_delta_rule(nullptr, state.view, of.shape,
-                          {c.at, of.rows, 2 * of.keys() + of.values()}, {b.at, of.rows, heads},
-                          {alpha.at, of.rows, heads}, a.at, dt_bias.at,
-                          {o.at, of.rows, of.values()});
+        launch_delta_rule(
+            nullptr, state.view, of.shape, {c.at, of.rows, 2 * of.keys() + of.values()},
+            {b.at, of.rows, heads}, {alpha.at, of.rows, heads}, a.at, dt_bias.at,
+            {o.at, of.rows, of.values()}, form == Form::chunked ? scratch.at : nullptr);
     }
 };
 
-void check_delta(const DeltaCase& of) {
+void check_delta(const DeltaCase& of, Form form = Form::token_by_token) {
     std::vector<double> state(of.state.begin(), of.state.end());
     std::vector<double> o(of.rows * of.values(), 0.0);
     define_delta(of, state, o);
     const DeltaShape& s = of.shape;
-    DeltaRun run(of), again(of);
+    DeltaRun run(of, form), again(of, form);
     run.launch();
     again.launch();
     const std::vector<float> got = run.o.read();
@@ -219,7 +224,7 @@ void check_delta(const DeltaCase& of) {
         std::max(error_of(got.data(), o),
                  error_of(run.state.floats.read().data() + kStateOffset / sizeof(float), state));
     const bool same = std::memcmp(got.data(), twice.data(), got.size() * sizeof(float)) == 0;
-    report(error < kTolerance && same, "delta", error,
+    report(error < kTolerance && same, form == Form::chunked ? "delta, chunked" : "delta", error,
            {s.key_heads, s.value_heads, s.key_dim, s.value_dim, of.rows});
 }
 
@@ -300,6 +305,32 @@ void time_line(const char* what, std::int64_t rows, double us, double bytes, dou
                 us, bytes / us / 1.0e3, 100.0 * bytes / us / copy_rate);
 }
 
+// Operations of the chunked form: products of K and Q with the state and of K with the changes, and
+// with the squares of 16 up to the diagonal of T, P, K K^T and Q K^T. Tensor cores do three times
+// as many, of halves.
+double chunked_operations(const DeltaCase& of) {
+    constexpr double kDim = 128.0;
+    constexpr double kTriangleColumns = 40.0;  // of 64
+    const double by_value_head = 3.0 * kDim * kDim + 2.0 * kTriangleColumns * kDim;
+    const double by_key_head = 2.0 * kTriangleColumns * kDim;
+    return 2.0 * of.rows *
+           (of.shape.value_heads * by_value_head + of.shape.key_heads * by_key_head);
+}
+
+void time_delta(std::int64_t rows, int value_heads, double copy_rate) {
+    const DeltaCase of = delta_case(16, value_heads, 128, 128, HeadMap::grouped, rows, 0.1F);
+    DeltaRun tokens(of, Form::token_by_token), chunked(of, Form::chunked);
+    const double bytes = 8.0 * of.state.size() + 4.0 * (of.c.size() + rows * of.values());
+    const int times = rows > 512 ? 5 : 50;
+    time_line("delta token by token", rows, microseconds([&] { tokens.launch(); }, times), bytes,
+              copy_rate);
+    const double us = microseconds([&] { chunked.launch(); }, times);
+    time_line("delta chunked", rows, us, bytes, copy_rate);
+    const double rate = chunked_operations(of) / us / 1.0e6;
+    std::printf("     %d value heads: %.1f TFLOP/s, %.1f of halves\n", value_heads, rate,
+                3.0 * rate);
+}
+
 void time_kernels() {
     constexpr std::size_t kCopyFloats = std::size_t{1} << 28;
     double copy_rate = 0.0;  // bytes per microsecond
@@ -314,12 +345,14 @@ void time_kernels() {
         copy_rate = 8.0 * kCopyFloats / us;
         time_line("copy", 0, us, 8.0 * kCopyFloats, copy_rate);
     }
+    for (const std::int64_t rows : {1, 4, 16, 32, 48, 64, 128, 512, 2048, 8192}) {
+        time_delta(rows, 32, copy_rate);
+    }
+    time_delta(2048, 16, copy_rate);
+    time_delta(2048, 48, copy_rate);
     for (const std::int64_t rows : {1, 4, 32, 512, 8192}) {
         const DeltaCase of = delta_case(16, 32, 128, 128, HeadMap::grouped, rows, 0.1F);
-        DeltaRun run(of);
-        const double bytes = 8.0 * of.state.size() + 4.0 * (of.c.size() + rows * of.values());
-        const int times = rows > 512 ? 5 : 50;
-        time_line("delta", rows, microseconds([&] { run.launch(); }, times), bytes, copy_rate);
+        DeltaRun run(of, Form::token_by_token);
         const Memory<float> taps(numbers(4 * 8192)), out(rows * 8192);
         const Rows u{run.c.at, rows, 8192}, c{out.at, rows, 8192};
         State window(std::vector<float>(3 * 8192), rows);
@@ -352,7 +385,47 @@ void time_kernels() {
     }
 }
 
+// A case whose gates or keys are hard for chunks.
+enum class Hard { remembers_all, forgets_now_and_then, keys_alike };
+DeltaCase hard_case(Hard what, std::int64_t rows) {
+    const bool forgets = what == Hard::forgets_now_and_then;
+    DeltaCase of = delta_case(1, 2, 128, 128, HeadMap::grouped, rows, forgets ? 1.0F : 0.0F);
+    if (forgets) {  // one row in ten by up to e^-2000, the others by e^-0.0001
+        for (float& x : of.alpha) x = any(0, 9) == 0 ? 1.0F * any(1, 2000) : -9.0F;
+    } else if (what == Hard::keys_alike) {
+        for (float& x : of.b) x = 12.0F;
+        const std::vector<float> key = numbers(of.keys());
+        for (std::int64_t t = 0; t < rows; ++t) {
+            float* k = of.c.data() + t * (2 * of.keys() + of.values()) + of.keys();
+            for (std::int64_t i = 0; i < of.keys(); ++i) k[i] = key[i] + 0.02F * k[i];
+        }
+    }
+    return of;
+}
+
+void check_chunks() {
+    if (delta_chunk_bytes(delta_case(2, 4, 128, 128, HeadMap::grouped, 1, 0.1F).shape, 1) == 0) {
+        std::printf("this device has no room for chunks\n");
+        return;
+    }
+    for (const std::int64_t rows : {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000, 1024, 2500}) {
+        check_delta(delta_case(2, 4, 128, 128, HeadMap::grouped, rows, 0.1F), Form::chunked);
+    }
+    check_delta(delta_case(16, 32, 128, 128, HeadMap::grouped, 300, 0.1F), Form::chunked);
+    check_delta(delta_case(16, 32, 128, 128, HeadMap::tiled, 130, 0.1F), Form::chunked);
+    check_delta(delta_case(16, 48, 128, 128, HeadMap::tiled, 130, 0.1F), Form::chunked);
+    check_delta(delta_case(4, 4, 128, 128, HeadMap::grouped, 130, 0.1F), Form::chunked);
+    check_delta(delta_case(1, 8, 128, 128, HeadMap::grouped, 130, 0.1F), Form::chunked);
+    for (const float decay : {0.0F, 1.0e-4F, 40.0F, 400.0F}) {
+        check_delta(delta_case(1, 2, 128, 128, HeadMap::tiled, 200, decay), Form::chunked);
+    }
+    for (const Hard what : {Hard::remembers_all, Hard::forgets_now_and_then, Hard::keys_alike}) {
+        check_delta(hard_case(what, 1500), Form::chunked);
+    }
+}
+
 void check_all() {
+    check_chunks();
     for (const std::int64_t rows : {1, 2, 3, 5, 63, 64, 65, 200, 1000}) {
         check_convolution(8192, 4, std::min<std::int64_t>(rows, 200));
         check_convolution(any(1, 70), any(1, 16), rows);

@@ -406,8 +406,12 @@ void CudaOps::delta_rule(const DeltaShape& shape, Rows c, Rows b, Rows alpha, co
     CallKey key(kDeltaRule);
     key << view.head << shape.key_heads << shape.value_heads << shape.key_dim << shape.value_dim
         << shape.map << shape.state_offset << c << b << alpha << a << dt_bias << o;
-    recorder_.run(
-        key, [=, this] { launch_delta_rule(stream_, view, shape, c, b, alpha, a, dt_bias, o); });
+    const bool chunked = !exact_ && c.rows >= kDeltaChunkedRowsMin;
+    const std::size_t bytes = chunked ? delta_chunk_bytes(shape, c.rows) : 0;
+    void* scratch = bytes == 0 ? nullptr : scratch_.take(ScratchUse::delta_chunks, bytes);
+    recorder_.run(key, [=, this] {
+        launch_delta_rule(stream_, view, shape, c, b, alpha, a, dt_bias, o, scratch);
+    });
 }
 
 void CudaOps::gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float* gain,

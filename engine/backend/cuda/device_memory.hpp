@@ -32,6 +32,7 @@ enum class ScratchUse : std::uint8_t {
     results,
     shared_hidden,
     shared_results,
+    delta_chunks,
     count
 };
 

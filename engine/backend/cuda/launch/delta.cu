@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "engine/backend/cuda/kernels/convolution.cuh"
+#include "engine/backend/cuda/kernels/delta_chunks.cuh"
+#include "engine/backend/cuda/kernels/delta_prepare.cuh"
 #include "engine/backend/cuda/kernels/delta_rule.cuh"
 #include "engine/backend/cuda/kernels/gated_norm.cuh"
 #include "engine/backend/cuda/launch/delta.hpp"
@@ -27,7 +29,66 @@ void launch_tokens(cudaStream_t stream, const StepView& step, const DeltaRows& o
     launch(stream, grid, kWarp * kDeltaWarps, 0, delta_tokens_kernel<kKeys, kWhole>, step, of);
 }
 
+void launch_token_by_token(cudaStream_t stream, const StepView& step, const DeltaRows& of) {
+    const bool whole = of.key_dim == 8 * kDeltaKeyLanes &&
+                       of.value_dim % (kDeltaColumns * kDeltaWarps) == 0 &&
+                       of.state_offset % kVectorBytes == 0 && aligned(of.c);
+    if (whole) {
+        launch_tokens<8, true>(stream, step, of);
+    } else if (of.key_dim <= 8 * kDeltaKeyLanes) {
+        launch_tokens<8, false>(stream, step, of);
+    } else if (of.key_dim <= 16 * kDeltaKeyLanes) {
+        launch_tokens<16, false>(stream, step, of);
+    } else {
+        launch_tokens<32, false>(stream, step, of);
+    }
+}
+
+std::int64_t segment_chunks(std::int64_t rows) {
+    return ceil_div<std::int64_t>(std::min(rows, kDeltaSegmentRows), kChunkRows);
+}
+
+// Segments use the same scratch one after the other; it stays in the second-level cache.
+void launch_chunks(cudaStream_t stream, const StepView& step, const DeltaRows& of, char* scratch) {
+    static_assert(kDeltaSegmentRows % kChunkRows == 0);
+    const std::int64_t key_bytes = segment_chunks(of.rows) * of.key_heads * kKeyHeadBytes;
+    for (std::int64_t row = 0; row < of.rows; row += kDeltaSegmentRows) {
+        DeltaSegment segment{of, scratch, scratch + key_bytes, 0};
+        segment.of.rows = std::min(of.rows - row, kDeltaSegmentRows);
+        const std::int64_t keys = std::int64_t{of.key_heads} * of.key_dim;
+        const std::int64_t values = std::int64_t{of.value_heads} * of.value_dim;
+        segment.of.c += row * (2 * keys + values);
+        segment.of.b += row * of.value_heads;
+        segment.of.alpha += row * of.value_heads;
+        segment.of.o += row * values;
+        segment.chunks = static_cast<int>(segment_chunks(segment.of.rows));
+        const dim3 prepare_grid(static_cast<unsigned>(segment.chunks),
+                                static_cast<unsigned>(of.key_heads));
+        const int shared = prepare_shared_bytes(of.value_heads / of.key_heads);
+        launch(stream, prepare_grid, kChunkThreads, static_cast<std::size_t>(shared),
+               delta_prepare_kernel, segment);
+        const dim3 walk_grid(kSlices, static_cast<unsigned>(of.value_heads));
+        launch(stream, walk_grid, kChunkThreads, kChunksSharedBytes, delta_chunks_kernel, step,
+               segment);
+    }
+}
+
 }  // namespace
+
+std::size_t delta_chunk_bytes(const DeltaShape& shape, std::int64_t rows) {
+    if (shape.key_dim != kChunkDim || shape.value_dim != kChunkDim ||
+        shape.value_heads > kChunkSharesMax * shape.key_heads) {
+        return 0;
+    }
+    int device = 0;
+    int shared_bytes = 0;
+    check(cudaGetDevice(&device), "asking for the device");
+    check(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+          "asking for shared memory");
+    if (shared_bytes < kChunksSharedBytes) return 0;  // all before sm_80, too
+    return static_cast<std::size_t>(segment_chunks(rows) * (shape.key_heads * kKeyHeadBytes +
+                                                            shape.value_heads * kValueHeadBytes));
+}
 
 void launch_convolution(cudaStream_t stream, const StepView& step, const ConvolutionShape& shape,
                         Rows u, const float* taps, Rows c) {
@@ -51,7 +112,8 @@ void launch_convolution(cudaStream_t stream, const StepView& step, const Convolu
 }
 
 void launch_delta_rule(cudaStream_t stream, const StepView& step, const DeltaShape& shape, Rows c,
-                       Rows b, Rows alpha, const float* a, const float* dt_bias, Rows o) {
+                       Rows b, Rows alpha, const float* a, const float* dt_bias, Rows o,
+                       void* scratch) {
     STRATA_INVARIANT(shape.key_heads >= 1 && shape.value_heads % shape.key_heads == 0);
     STRATA_INVARIANT(shape.key_dim >= 1 && shape.key_dim <= kDeltaKeyDimMax);
     STRATA_INVARIANT(c.rows >= 1 && o.rows == c.rows && b.rows == c.rows && alpha.rows == c.rows);
@@ -71,17 +133,11 @@ void launch_delta_rule(cudaStream_t stream, const StepView& step, const DeltaSha
     of.value_dim = static_cast<int>(shape.value_dim);
     of.tiled = shape.map == HeadMap::tiled;
     of.state_offset = shape.state_offset;
-    const bool whole = of.key_dim == 8 * kDeltaKeyLanes &&
-                       of.value_dim % (kDeltaColumns * kDeltaWarps) == 0 &&
-                       shape.state_offset % kVectorBytes == 0 && aligned(c.values);
-    if (whole) {
-        launch_tokens<8, true>(stream, step, of);
-    } else if (of.key_dim <= 8 * kDeltaKeyLanes) {
-        launch_tokens<8, false>(stream, step, of);
-    } else if (of.key_dim <= 16 * kDeltaKeyLanes) {
-        launch_tokens<16, false>(stream, step, of);
+    if (scratch != nullptr && shape.state_offset % kVectorBytes == 0 &&
+        aligned(c.values, o.values, scratch)) {
+        launch_chunks(stream, step, of, static_cast<char*>(scratch));
     } else {
-        launch_tokens<32, false>(stream, step, of);
+        launch_token_by_token(stream, step, of);
     }
 }
 
