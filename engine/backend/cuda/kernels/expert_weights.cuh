@@ -50,23 +50,46 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
            static_cast<unsigned>(__bfloat16_as_ushort(pair.y)) << 16;
 }
 
-// Code j of four as a float: the byte, made positive, is the low end of 2^23's mantissa.
-__device__ __forceinline__ float code_value(unsigned biased, int j) {
-    const unsigned bits = __byte_perm(biased, 0x4b000000U, 0x7440U | static_cast<unsigned>(j));
-    return __uint_as_float(bits) - 8388736.0F;  // 2^23 + 128
-}
+// How four codes become values, one byte permutation and one or two operations each.
+template <ElementType kType>
+struct CodeValues {
+    // Codes of 0 .. 31: byte and all are the upper mantissa of 1 + code / 128, which the scale and
+    // the minimum take along.
+    static constexpr bool kSmall = has_min(kType);
+    float factor;
+    float offset;
+
+    __device__ __forceinline__ CodeValues(float scale, float min)
+        : factor(kSmall ? 128.0F * scale : scale), offset(kSmall ? -factor - min : -min) {}
+
+    static __device__ __forceinline__ unsigned prepare(int codes) {
+        return kSmall ? static_cast<unsigned>(codes) | 0x80808080U
+                      : static_cast<unsigned>(codes) ^ 0x80808080U;
+    }
+    __device__ __forceinline__ float value(unsigned prepared, int j) const {
+        const auto place = static_cast<unsigned>(j);
+        if constexpr (kSmall) {
+            const unsigned bits = __byte_perm(prepared, 0x3f000000U, 0x7044U | place << 8);
+            return __fmaf_rn(factor, __uint_as_float(bits), offset);
+        } else {
+            // The code plus 128 is the low end of the mantissa of 2^23.
+            const unsigned bits = __byte_perm(prepared, 0x4b000000U, 0x7440U | place);
+            return __fmaf_rn(factor, __uint_as_float(bits) - 8388736.0F, offset);
+        }
+    }
+};
 
 // Eight elements of a group, quads 2 chunk and 2 chunk + 1.
+template <ElementType kType>
 __device__ __forceinline__ uint4 bf16_chunk(const Group& group, int chunk) {
-    const float scale = group.scale[chunk / 2];
+    const CodeValues<kType> values(group.scale[chunk / 2], group.min);
     unsigned out[4];
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
-        const unsigned biased = static_cast<unsigned>(group.codes[2 * chunk + q]) ^ 0x80808080U;
+        const unsigned codes = CodeValues<kType>::prepare(group.codes[2 * chunk + q]);
 #pragma unroll
         for (int j = 0; j < 4; j += 2) {
-            out[2 * q + j / 2] = bf16_pair(__fmaf_rn(scale, code_value(biased, j), -group.min),
-                                           __fmaf_rn(scale, code_value(biased, j + 1), -group.min));
+            out[2 * q + j / 2] = bf16_pair(values.value(codes, j), values.value(codes, j + 1));
         }
     }
     return {out[0], out[1], out[2], out[3]};
@@ -107,7 +130,7 @@ struct TileWeights<kType, false> {
 #pragma unroll
             for (int c = 0; c < kTileChunks / kLanes; ++c) {
                 const int at = tile_offset(row + i * kExpertThreads / kLanes, chunk + c);
-                *reinterpret_cast<uint4*>(shared + at) = bf16_chunk(group, c);
+                *reinterpret_cast<uint4*>(shared + at) = bf16_chunk<kType>(group, c);
             }
         }
     }
