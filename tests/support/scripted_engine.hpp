@@ -77,7 +77,7 @@ class ScriptedEngine : public serve::EngineClient {
         if (listener) listener->on_done(line);
     }
     void fail(std::size_t index, const serve::EngineFailure& failure) {
-        if (observer != nullptr) observer->on_ticket_lost({now.epoch, asked[index].id});
+        if (observer != nullptr) observer->on_ticket_lost({now.epoch, asked[index].id}, {});
         const std::shared_ptr<serve::RequestListener> listener = std::move(asked[index].listener);
         if (listener) listener->on_failure(failure);
     }
