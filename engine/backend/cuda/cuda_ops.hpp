@@ -5,7 +5,8 @@
 // Invariants
 //  1. Steps of up to kProductRowsMax rows, and all steps in exact mode, read weights by kernels of
 //     ours: int8 activations for quantised weights, f32 for float ones, one order of sums per row.
-//     Larger steps multiply bf16 values by cuBLAS (f32 where the weight is F32).
+//     Larger steps multiply bf16 values by cuBLAS (f32 where the weight is F32), those of experts by
+//     tiles of ours (F32 experts as before).
 //  2. A recorded step (one row, not exact) computes a norm inside the products that read it
 //     (PendingNorm); it is written to memory only for an operation that reads it in another way.
 //  3. A copy of activations in another form (codes, bf16) is used only while the rows that it was
