@@ -124,9 +124,10 @@ async function answer() {
   conversation.messages.push(message);
   const view = addView(message);
   const run = new AnswerRun(request, message, painter(() => {
+    if (run.ended) return; // painted below, once: a second time would take the focus from its buttons
     keepingEnd(() => {
-      view.update(!run.ended);
-      if (!run.ended) showWaiting();
+      view.update(true);
+      showWaiting();
     });
   }));
   setRunning(run);
@@ -235,9 +236,11 @@ function onRemoved(id) {
 /** Another tab changed a chat. @param {string} id */
 async function onOtherTab(id) {
   await list.refresh();
-  if (chat.running || (id !== "" && id !== chat.conversation.id) || chat.conversation.revision === 0) return;
-  const found = await store.get(chat.conversation.id);
-  if (found && found.revision > chat.conversation.revision) show(found);
+  const { conversation } = chat;
+  if ((id !== "" && id !== conversation.id) || conversation.revision === 0) return;
+  const found = await store.get(conversation.id);
+  if (chat.running || conversation !== chat.conversation) return; // since then somebody asked here, or went elsewhere
+  if (found && found.revision > conversation.revision) show(found);
 }
 
 function submit() {

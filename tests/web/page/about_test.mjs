@@ -11,7 +11,9 @@ import { gunzipSync } from "node:zlib";
 
 import { SERVED, interfacesNeeded } from "../../../web/js/clients.js";
 import { openPage, startBrowser, startServer, stopAll } from "./server.mjs";
+import { eventually, shows } from "./waits.mjs";
 
+const CURL_MS = 120_000; // one answer of the demo model on a loaded machine
 const WEB = resolve(import.meta.dirname, "../../../web");
 let server;
 let browser;
@@ -39,15 +41,18 @@ function get(path, headers = {}) {
 
 test("the facts are the server's and the curl text works as it is copied", async () => {
   const { page, faults, context } = await openPage(browser, server.address, { hash: "#about", permissions: ["clipboard-read", "clipboard-write"] });
-  await page.waitForFunction(() => /demo/.test(document.getElementById("facts").textContent));
-  const facts = await page.locator("#facts").textContent();
-  for (const part of [server.address, "32,768 tokens", "cpu"]) assert.ok(facts.toLowerCase().includes(part), `${part} in ${facts}`);
+  await eventually(() => page.locator("#facts").textContent(), (facts) => {
+    for (const part of ["demo", server.address, "32,768 tokens", "cpu"]) assert.ok(facts.toLowerCase().includes(part), `${part} in ${facts}`);
+  });
+  await shows(page.locator("#model"), "demo"); // and then the texts name it
   const curl = page.locator("#clients .code").first();
-  assert.match(await curl.textContent(), new RegExp(`curl ${server.address}/v1/chat/completions`));
+  await shows(curl, new RegExp(`curl ${server.address}/v1/chat/completions`));
+  // The word stands for a moment: looked for at every frame from before the click on.
+  const said = page.waitForFunction(() => /Copied/.test(document.querySelector("#clients .code").textContent));
   await curl.getByRole("button", { name: "Copy" }).click();
-  await curl.getByText("Copied").waitFor();
+  await said;
   const copied = await page.evaluate(() => navigator.clipboard.readText());
-  const answer = JSON.parse(execFileSync("sh", ["-c", `${copied} -s`], { timeout: 20_000 }));
+  const answer = JSON.parse(execFileSync("sh", ["-c", `${copied} -s`], { timeout: CURL_MS }));
   assert.equal(answer.model, "demo");
   assert.ok(answer.choices[0].message.content.length > 0);
   assert.deepEqual(faults, []);

@@ -7,10 +7,12 @@ import { after, before, test } from "node:test";
 
 import { fixture, serveDocuments } from "./fixtures.mjs";
 import { noSideScroll, openPage, startBrowser, startWithFake, stopAll } from "./server.mjs";
+import { appears, becomes, counts, disappears, eventually, hasAttribute, shows } from "./waits.mjs";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 const KEYS = ["reused", "hits", "parked", "memory"];
+const BLOCKS = ["cache-block", "lanes", "available", "parked"]; // what is hidden without the cache
 const TOGGLES = ["cache", "lanes", "ram", "available", "first"];
 const WIDE = { viewport: { width: 1440, height: 900 } };
 let browser;
@@ -25,49 +27,46 @@ after(async () => {
   stopAll();
 });
 
-/** A monitor that shows these documents. */
+/** A monitor that has never seen anything but these documents, and shows them. */
 async function monitor(documents, options = WIDE) {
-  const opened = await openPage(browser, server.address, options);
-  await serveDocuments(opened.page, documents);
+  const opened = await openPage(browser, server.address, { ...options, prepare: (page) => serveDocuments(page, documents) });
   await opened.page.click("#tab-monitor");
-  await opened.page.waitForFunction((time) => document.getElementById("requests-summary").textContent.includes("request") &&
-    document.getElementById("ram-words").textContent.includes(time), documents.metrics.hardware.ram ? "free of 15.6" : "");
+  await shows(at(opened.page, "requests-summary"), /request/);
   return opened;
 }
 
 const golden = () => ({ metrics: fixture("golden"), list: fixture("cache_list") });
-const textOf = (page, id) => page.locator(`#${id}`).textContent();
-const wordsOf = (page) => Promise.all(KEYS.map((key) => textOf(page, `cache-${key}-words`)));
-const becomes = (page, id, text) => page.waitForFunction(([name, wanted]) => document.getElementById(name).textContent === wanted, [id, text]);
+const at = (page, id) => page.locator(`#${id}`);
+const showsWords = (page, wanted) =>
+  becomes(() => page.evaluate((keys) => keys.map((key) => document.getElementById(`cache-${key}-words`).textContent), KEYS), wanted);
 
 test("the bars are hidden without the cache and the plain share of reuse is there instead", async () => {
   const documents = golden();
   documents.metrics.conversation_cache.enabled = false;
   const { page, faults, context } = await monitor(documents);
-  for (const id of ["cache-block", "lanes", "available", "parked"]) assert.ok(await page.locator(`#${id}`).isHidden(), id);
-  assert.ok(await page.locator("#reuse").isVisible());
+  await appears(at(page, "reuse"));
+  for (const id of BLOCKS) await disappears(at(page, id));
   documents.metrics = fixture("golden");
-  await page.locator("#cache-block").waitFor();
-  for (const id of ["lanes", "available", "parked"]) await page.locator(`#${id}`).waitFor();
-  assert.ok(await page.locator("#reuse").isHidden());
+  for (const id of BLOCKS) await appears(at(page, id));
+  await disappears(at(page, "reuse"));
   assert.deepEqual(faults, []);
   await context.close();
 });
 
 test("the four bars say their numbers and their window", async () => {
   const { page, faults, context } = await monitor(golden());
-  assert.deepEqual(await wordsOf(page), ["44 %", "20 %", "1 of 4", "80 MiB of 512 MiB"]);
-  assert.equal(await textOf(page, "cache-reused-head"), "Prompt reused (last 20)");
-  assert.equal(await textOf(page, "cache-hits-head"), "Hits on switches (last 20)");
-  assert.equal(await textOf(page, "cache-reused-detail"), "2,790 of 6,300 prompt tokens in 6 requests");
-  assert.equal(await textOf(page, "cache-hits-detail"), "1 of 5 switches in 6 requests");
-  const widths = await page.evaluate((keys) => keys.map((key) => document.getElementById(`cache-${key}-fill`).style.width), KEYS);
-  assert.deepEqual(widths, ["44.3%", "20%", "25%", "15.6%"]);
-  assert.match(await textOf(page, "cache-restart"), /^The engine restarted among these requests/);
-  assert.equal(await page.locator("#cache-parked-line .line").count(), 2, "a restart breaks the line");
-  const under = await page.evaluate(() => document.getElementById("cache-block").getBoundingClientRect().top >=
-    document.getElementById("context-detail").getBoundingClientRect().bottom);
-  assert.ok(under, "under the context");
+  await showsWords(page, ["44 %", "20 %", "1 of 4", "80 MiB of 512 MiB"]);
+  await shows(at(page, "cache-reused-head"), "Prompt reused (last 20)");
+  await shows(at(page, "cache-hits-head"), "Hits on switches (last 20)");
+  await shows(at(page, "cache-reused-detail"), "2,790 of 6,300 prompt tokens in 6 requests");
+  await shows(at(page, "cache-hits-detail"), "1 of 5 switches in 6 requests");
+  await becomes(() => page.evaluate((keys) => keys.map((key) => document.getElementById(`cache-${key}-fill`).style.width), KEYS),
+    ["44.3%", "20%", "25%", "15.6%"]);
+  await shows(at(page, "cache-restart"), /^The engine restarted among these requests/);
+  await counts(page.locator("#cache-parked-line .line"), 2); // a restart breaks the line
+  await eventually(() => page.evaluate(() => [
+    document.getElementById("context-detail").getBoundingClientRect().bottom, document.getElementById("cache-block").getBoundingClientRect().top,
+  ]), ([over, under]) => assert.ok(over <= under, `the cache begins at ${under}, the context ends at ${over}`));
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -75,17 +74,17 @@ test("the four bars say their numbers and their window", async () => {
 test("unknown is a dash and no switches is said and an unloaded engine has nothing parked", async () => {
   const documents = { metrics: fixture("older_engine"), list: fixture("cache_list") };
   const { page, faults, context } = await monitor(documents);
-  assert.deepEqual(await wordsOf(page), ["–", "–", "–", "–"]);
+  await showsWords(page, ["–", "–", "–", "–"]);
   documents.metrics = fixture("golden");
   Object.assign(documents.metrics.conversation_cache, { switches: 0, hits: 0 });
-  await becomes(page, "cache-hits-words", "no switches yet");
+  await shows(at(page, "cache-hits-words"), "no switches yet");
+  await page.locator("#parked tbody tr").first().waitFor();
   documents.metrics = fixture("unloaded");
-  await becomes(page, "cache-parked-words", "–");
-  assert.deepEqual(await wordsOf(page), ["44 %", "20 %", "–", "–"]);
-  for (const key of ["parked", "memory"]) assert.equal(await textOf(page, `cache-${key}-detail`), "no model is loaded: nothing is parked");
-  assert.equal(await textOf(page, "parked-words"), "No model is loaded: nothing is parked.");
-  assert.equal(await page.locator("#parked tbody tr").count(), 0);
-  assert.equal(await textOf(page, "state-text"), "not loaded");
+  await showsWords(page, ["44 %", "20 %", "–", "–"]);
+  for (const key of ["parked", "memory"]) await shows(at(page, `cache-${key}-detail`), "no model is loaded: nothing is parked");
+  await shows(at(page, "parked-words"), "No model is loaded: nothing is parked.");
+  await counts(page.locator("#parked tbody tr"), 0);
+  await shows(at(page, "state-text"), "not loaded");
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -94,23 +93,24 @@ test("the hints come by keyboard and by pointer and Esc sends them away", async 
   for (const viewport of [WIDE.viewport, { width: 360, height: 740 }]) {
     const { page, context } = await monitor(golden(), { viewport });
     const tip = page.locator("#cache-hits-tip");
-    assert.ok(await tip.isHidden());
+    await appears(page.locator("#cache-hits .tip-button"));
+    await disappears(tip);
     await page.locator("#cache-reused .tip-button").focus();
-    assert.ok(await page.locator("#cache-reused-tip").isVisible());
+    await appears(page.locator("#cache-reused-tip"));
     await page.keyboard.press("Tab");
-    assert.ok(await tip.isVisible());
-    assert.ok(await page.locator("#cache-reused-tip").isHidden());
-    assert.match(await tip.textContent(), /A new chat counts as a miss\. Over the newest 20 requests/);
-    assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-describedby")), "cache-hits-tip");
-    const box = await tip.boundingBox();
-    assert.ok(box.x >= 0 && box.x + box.width <= viewport.width, "inside the screen");
+    await appears(tip);
+    await disappears(page.locator("#cache-reused-tip"));
+    await shows(tip, /A new chat counts as a miss\. Over the newest 20 requests/);
+    await becomes(() => page.evaluate(() => document.activeElement.getAttribute("aria-describedby")), "cache-hits-tip");
+    await eventually(() => tip.boundingBox(), (box) =>
+      assert.ok(box.x >= 0 && box.x + box.width <= viewport.width, `outside the screen: ${JSON.stringify(box)}`));
     await page.keyboard.press("Escape");
-    assert.ok(await tip.isHidden());
+    await disappears(tip);
     await page.locator("#cache-memory .tip-button").hover();
-    assert.match(await page.locator("#cache-memory-tip").textContent(), /evicted 0, released 2, superseded 1, lost at a switch 0/);
-    assert.ok(await page.locator("#cache-memory-tip").isVisible());
+    await appears(page.locator("#cache-memory-tip"));
+    await shows(page.locator("#cache-memory-tip"), /evicted 0, released 2, superseded 1, lost at a switch 0/);
     await page.keyboard.press("Escape");
-    assert.ok(await page.locator("#cache-memory-tip").isHidden());
+    await disappears(page.locator("#cache-memory-tip"));
     await context.close();
   }
 });
@@ -119,25 +119,25 @@ test("every picture has a summary and the same as a table", async () => {
   const { page, faults, context } = await monitor(golden());
   for (const name of TOGGLES) {
     const button = page.locator(`#${name}-toggle`);
-    assert.equal(await button.textContent(), "Show as table", name);
+    await shows(button, "Show as table");
     await button.press("Enter");
-    assert.ok(await page.locator(`#${name}-table table`).isVisible(), name);
-    assert.ok(await page.locator(`#${name}-chart`).isHidden(), name);
-    assert.equal(await button.textContent(), "Show as chart", name);
+    await appears(page.locator(`#${name}-table table`));
+    await disappears(page.locator(`#${name}-chart`));
+    await shows(button, "Show as chart");
   }
-  const cells = (name) => page.locator(`#${name}-table tbody tr`).allTextContents();
-  assert.equal((await cells("cache")).length, 7); // six requests and a restart
-  assert.ok((await cells("lanes")).some((row) => /not parked.*budget/.test(row)));
-  assert.ok((await cells("ram")).includes("the cache's budget512 MiB"));
-  assert.equal((await cells("first")).length, 5);
+  const cells = (name, check) => eventually(() => page.locator(`#${name}-table tbody tr`).allTextContents(), check);
+  await cells("cache", (rows) => assert.equal(rows.length, 7, `${rows}`)); // six requests and a restart
+  await cells("lanes", (rows) => assert.ok(rows.some((row) => /not parked.*budget/.test(row)), `${rows}`));
+  await cells("ram", (rows) => assert.ok(rows.includes("the cache's budget512 MiB"), `${rows}`));
+  await cells("first", (rows) => assert.equal(rows.length, 5, `${rows}`));
   for (const name of TOGGLES) await page.locator(`#${name}-toggle`).press("Enter");
   for (const selector of ["#lanes-plot svg.lanes", "#ram-stack svg", "#ram-budget-stack svg", "#available-chart svg", "#first-chart svg.scatter"]) {
-    assert.equal(await page.locator(selector).first().getAttribute("role"), "img", selector);
-    assert.ok((await page.locator(selector).first().getAttribute("aria-label")).length > 10, selector);
+    await hasAttribute(page.locator(selector).first(), "role", "img");
+    await hasAttribute(page.locator(selector).first(), "aria-label", /.{11}/);
   }
-  assert.match(await textOf(page, "first-summary"), /^5 requests: 3 read from the first token/);
-  assert.match(await textOf(page, "lanes-summary"), /^The last 6 requests, one column each, 5 switches/);
-  assert.match(await textOf(page, "pressures"), /Released 2 conversations, 2\.1 GiB in 132 ms, while idle/);
+  await shows(at(page, "first-summary"), /^5 requests: 3 read from the first token/);
+  await shows(at(page, "lanes-summary"), /^The last 6 requests, one column each, 5 switches/);
+  await shows(at(page, "pressures"), /Released 2 conversations, 2\.1 GiB in 132 ms, while idle/);
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -146,14 +146,12 @@ test("a point or a column opens its request with source and reason and differing
   const { page, faults, context } = await monitor(golden());
   await page.locator('#first-chart .point[data-id="req-2"] .reach').click();
   const detail = page.locator("#detail-req-2");
-  await detail.waitFor();
-  assert.match(await detail.textContent(), /Continued fromthe system prompt and tools/);
-  assert.match(await detail.textContent(), /Not reused becausea new conversation/);
-  assert.match(await detail.textContent(), /First differing positiontoken 500/);
-  assert.equal(await page.evaluate(() => document.activeElement.dataset.id), "req-2");
+  await shows(detail, /Continued fromthe system prompt and tools/);
+  await shows(detail, /Not reused becausea new conversation/);
+  await shows(detail, /First differing positiontoken 500/);
+  await becomes(() => page.evaluate(() => document.activeElement.dataset.id), "req-2");
   await page.locator('#lanes-plot .column[data-id="req-3"] .step-read').click();
-  const steps = await page.locator("#detail-req-3 .steps li").allTextContents();
-  assert.deepEqual(steps.slice(0, 4), [
+  await becomes(async () => (await page.locator("#detail-req-3 .steps li").allTextContents()).slice(0, 4), [
     "waiting in the queue 500 ms", "parking another conversation 25 ms", "restoring this conversation 13 ms", "reading the prompt 70 ms",
   ]);
   await page.locator("#first-toggle").click();
@@ -179,20 +177,19 @@ test("a parked conversation is pinned and dropped and a refusal is said in place
     return route.fulfill({ status, json: { error: { message: "a request runs" } } });
   });
   const rows = page.locator("#parked tbody tr");
-  await rows.first().waitFor();
-  assert.match(await rows.first().textContent(), /^Chat 2: Plan a garden83080 MiB24 MiB1 min 00 s ago1yes/);
-  assert.match(await rows.nth(1).textContent(), /^Chat 51,330/, "no words unless the server gives them");
+  await shows(rows.first(), /^Chat 2: Plan a garden83080 MiB24 MiB1 min 00 s ago1yes/);
+  await shows(rows.nth(1), /^Chat 51,330/); // no words unless the server gives them
   await page.getByRole("button", { name: "Pin Chat 5" }).click();
   await page.getByRole("button", { name: "Unpin Chat 5" }).waitFor();
   status = 409;
   await page.getByRole("button", { name: /^Drop Chat 2/ }).click();
   await page.locator("#ask-yes").click();
-  await becomes(page, "parked-note", "a request runs");
+  await shows(at(page, "parked-note"), "a request runs");
   status = 200;
   await page.getByRole("button", { name: /^Drop Chat 2/ }).click();
   await page.locator("#ask-yes").click();
-  await page.waitForFunction(() => document.querySelectorAll("#parked tbody tr").length === 1);
-  assert.equal(await textOf(page, "parked-note"), "");
+  await counts(rows, 1);
+  await shows(at(page, "parked-note"), "");
   assert.deepEqual(calls, [["POST", "/cache/4/pin", { pinned: true }], ["DELETE", "/cache/3", null], ["DELETE", "/cache/3", null]]);
   await context.close();
 });
@@ -201,7 +198,8 @@ test("the model is loaded and unloaded by hand when the server can", async () =>
   const documents = golden();
   delete documents.metrics.live.unload_in_s; // an older server
   const { page, context } = await monitor(documents);
-  assert.ok(await page.locator("#engine-unload").isHidden());
+  await appears(at(page, "now-words"));
+  await disappears(at(page, "engine-unload"));
   documents.metrics.live.unload_in_s = 90;
   const calls = [];
   let status = 409;
@@ -212,16 +210,16 @@ test("the model is loaded and unloaded by hand when the server can", async () =>
     });
   }
   await page.locator("#engine-unload").click();
-  assert.match(await textOf(page, "ask-words"), /^Unload the model\? 1 parked conversation and the live one are lost\./);
+  await shows(at(page, "ask-words"), /^Unload the model\? 1 parked conversation and the live one are lost\./);
   await page.locator("#ask-yes").click();
-  await becomes(page, "engine-note", "a request runs");
-  assert.match(await textOf(page, "now-queue"), /unloaded in 1 min 30 s unless a request comes$/);
+  await shows(at(page, "engine-note"), "a request runs");
+  await shows(at(page, "now-queue"), /unloaded in 1 min 30 s unless a request comes$/);
   status = 200;
   documents.metrics = fixture("unloaded");
   Object.assign(documents.metrics.live, { unload_in_s: null, phase: "unloaded until a request comes" });
   await page.locator("#engine-load").click();
-  assert.equal(await textOf(page, "now-words"), "No model is loaded: the next request loads it");
-  assert.deepEqual(calls, ["POST /unload", "POST /load"]);
+  await shows(at(page, "now-words"), "No model is loaded: the next request loads it");
+  await becomes(() => calls, ["POST /unload", "POST /load"]);
   await context.close();
 });
 
@@ -231,8 +229,13 @@ test("axe finds nothing in the cache's view in light and dark and narrow with ev
     await page.locator("#parked tbody tr").first().waitFor();
     await page.addScriptTag({ path: AXE });
     for (const tables of [false, true]) {
-      if (tables) for (const name of TOGGLES) await page.locator(`#${name}-toggle`).click();
-      await page.locator("#cache-hits .tip-button").focus();
+      if (tables) {
+        for (const name of TOGGLES) await page.locator(`#${name}-toggle`).click();
+        for (const name of TOGGLES) await appears(page.locator(`#${name}-table table`));
+      } else {
+        await page.locator("#cache-hits .tip-button").focus();
+        await appears(page.locator("#cache-hits-tip"));
+      }
       const found = await page.evaluate((values) => globalThis.axe.run(document, { runOnly: { type: "tag", values } }), RULES);
       const words = found.violations.map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(" ")}`);
       assert.deepEqual(words, [], `${colorScheme} ${width} ${tables}`);
@@ -245,10 +248,10 @@ test("axe finds nothing in the cache's view in light and dark and narrow with ev
 
 test("reduced motion stops the bars and forced colours keep the marks visible", async () => {
   const still = await monitor(golden(), { ...WIDE, reducedMotion: "reduce" });
-  assert.equal(await still.page.evaluate(() => getComputedStyle(document.getElementById("cache-hits-fill")).transitionDuration), "0s");
+  await becomes(() => still.page.evaluate(() => getComputedStyle(document.getElementById("cache-hits-fill")).transitionDuration), "0s");
   await still.context.close();
   const { page, context } = await monitor(golden(), { ...WIDE, forcedColors: "active", colorScheme: "dark" });
-  const colors = await page.evaluate(() => {
+  await eventually(() => page.evaluate(() => {
     const of = (selector, name) => getComputedStyle(document.querySelector(selector))[name];
     return {
       canvas: of("body", "backgroundColor"), bar: of("#cache-hits-fill", "backgroundColor"), line: of("#cache-parked-line .line", "stroke"),
@@ -256,13 +259,16 @@ test("reduced motion stops the bars and forced colours keep the marks visible", 
       floor: of("#ram-stack .line-floor", "stroke"), dot: of("#first-chart .dot-cold", "stroke"), park: of("#lanes-plot .sign-park", "fill"),
       work: of("#lanes-plot .step-read", "fill"), link: of("#lanes-plot .link-hit", "stroke"),
     };
+  }), (colors) => {
+    for (const [name, color] of Object.entries(colors)) if (name !== "canvas") assert.notEqual(color, colors.canvas, name);
   });
-  for (const [name, color] of Object.entries(colors)) if (name !== "canvas") assert.notEqual(color, colors.canvas, name);
   await context.close();
 });
 
 test("labels do not overlap on a narrow screen", async () => {
   const { page, context } = await monitor(golden(), { viewport: { width: 360, height: 740 } });
+  await page.locator("#lanes-names li").first().waitFor();
+  await page.locator("#parked tbody tr").first().waitFor();
   const overlaps = await page.evaluate(() => {
     const words = [...document.querySelectorAll("#lanes-names li, .scatter .tick, #cache-block h3, #cache-block p, #cache-block .tip-button, #ram-legend li")]
       .filter((node) => node.checkVisibility() && node.textContent !== "").map((node) => [node.textContent, node.getBoundingClientRect()]);

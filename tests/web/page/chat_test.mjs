@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 
 import { addPage, ask, openPage, startBrowser, startServer, stopAll } from "./server.mjs";
+import { appears, becomes, counts, disappears, hasAttribute, keepsAnswered, keptChats, listsChats, shows } from "./waits.mjs";
 
 const OTTER = "Otter: freshwater carnivorous mammal having webbed and clawed feet and dark brown fur.";
 let server;
@@ -23,12 +24,12 @@ after(async () => {
 test("the page answers the recorded text and says what was reused", async () => {
   const { page, faults, context } = await openPage(browser, server.address);
   const first = await ask(page, "What is an otter?");
-  assert.equal(await first.locator(".text").textContent(), OTTER);
+  await shows(first.locator(".text"), OTTER);
   const second = await ask(page, "What is 12 plus 30?");
-  assert.match(await second.locator(".text").textContent(), /42/);
-  assert.match(await second.locator(".badge").textContent(), /^reused [1-9][\d,]* of [\d,]+ tokens$/);
-  assert.match(await second.locator(".facts").textContent(), /\d+ tokens? · [\d.,]+ tok\/s · first after/);
-  assert.match(await page.locator("#chat-context-words").textContent(), /^context [\d,]+ of 32,768 tokens$/);
+  await shows(second.locator(".text"), /42/);
+  await shows(second.locator(".badge"), /^reused [1-9][\d,]* of [\d,]+ tokens$/);
+  await shows(second.locator(".facts"), /\d+ tokens? · [\d.,]+ tok\/s · first after/);
+  await shows(page.locator("#chat-context-words"), /^context [\d,]+ of 32,768 tokens$/);
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -37,9 +38,9 @@ test("thinking is folded and apart from the answer", async () => {
   const { page, faults, context } = await openPage(browser, server.address);
   await page.selectOption("#effort", "medium");
   const answer = await ask(page, "What is 23 times 4?");
-  assert.equal(await answer.locator(".text").textContent(), "23 times 4 is 92.");
-  assert.equal(await answer.locator("details").getAttribute("open"), null);
-  assert.match(await answer.locator("details p").textContent(), /split 23 into 20 and 3/);
+  await shows(answer.locator(".text"), "23 times 4 is 92.");
+  await shows(answer.locator("details p"), /split 23 into 20 and 3/);
+  await hasAttribute(answer.locator("details"), "open", null);
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -50,15 +51,16 @@ test("a message is edited in place and what came after it is replaced", async ()
   await ask(page, "Hello!");
   await page.locator("#messages li.user").first().getByRole("button", { name: "Edit" }).click();
   const field = page.getByRole("textbox", { name: "Edit your message" });
-  assert.equal(await field.inputValue(), "What is 12 plus 30?");
+  await becomes(() => field.inputValue(), "What is 12 plus 30?");
   await field.press("Escape");
-  assert.equal(await page.locator("#messages li").count(), 4);
+  await disappears(field);
+  await counts(page.locator("#messages li"), 4);
   await page.locator("#messages li.user").first().getByRole("button", { name: "Edit" }).click();
   await field.fill("What is an otter?");
   await field.press("Enter");
   await page.locator("#messages li.assistant .actions").waitFor();
-  assert.equal(await page.locator("#messages li").count(), 2);
-  assert.equal(await page.locator("#messages li.assistant .text").textContent(), OTTER);
+  await counts(page.locator("#messages li"), 2);
+  await shows(page.locator("#messages li.assistant .text"), OTTER);
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -71,8 +73,8 @@ test("regenerate asks the same again in the place of the answer", async () => {
   const body = (await asked).postDataJSON();
   assert.deepEqual(body.messages, [{ role: "user", content: "What is an otter?" }]);
   await page.locator("#messages li.assistant .actions").waitFor();
-  assert.equal(await page.locator("#messages li").count(), 2);
-  assert.equal(await page.locator("#messages li.assistant .text").textContent(), OTTER);
+  await counts(page.locator("#messages li"), 2);
+  await shows(page.locator("#messages li.assistant .text"), OTTER);
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -82,12 +84,15 @@ test("Shift and Enter breaks the line and the draft outlives a reload", async ()
   await page.fill("#question", "first");
   await page.press("#question", "Shift+Enter");
   await page.keyboard.type("second");
-  assert.equal(await page.locator("#messages li").count(), 0);
+  await becomes(() => page.inputValue("#question"), "first\nsecond");
   await page.reload();
-  assert.equal(await page.inputValue("#question"), "first\nsecond");
+  await becomes(() => page.inputValue("#question"), "first\nsecond");
   await page.fill("#question", "   ");
   await page.press("#question", "Enter");
-  assert.equal(await page.locator("#messages li").count(), 0);
+  // The broken line and the empty message sent nothing: this is the first question.
+  await ask(page, "What is an otter?");
+  await counts(page.locator("#messages li"), 2);
+  await keepsAnswered(page, 1);
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -95,10 +100,9 @@ test("Shift and Enter breaks the line and the draft outlives a reload", async ()
 test("a chat outlives a reload and is exported and deleted and imported", async () => {
   const { page, faults, context } = await openPage(browser, server.address, { viewport: { width: 1280, height: 800 } });
   await ask(page, "What is an otter?");
-  await page.locator("#chats li").waitFor();
+  await keepsAnswered(page, 1);
   await page.reload();
-  await page.locator("#messages li.assistant .text").waitFor();
-  assert.equal(await page.locator("#messages li.assistant .text").textContent(), OTTER);
+  await shows(page.locator("#messages li.assistant .text"), OTTER);
 
   const [saved] = await Promise.all([page.waitForEvent("download"), page.click("#chats-export")]);
   const file = JSON.parse(readFileSync(await saved.path(), "utf8"));
@@ -106,46 +110,62 @@ test("a chat outlives a reload and is exported and deleted and imported", async 
   assert.equal(file.conversations[0].messages[1].content, OTTER);
 
   await page.click("#chats-clear");
-  assert.match(await page.locator("#ask-words").textContent(), /Delete 1 chat/);
+  await appears(page.locator("#ask"));
+  await shows(page.locator("#ask-words"), /Delete 1 chat/);
   await page.keyboard.press("Escape");
-  assert.equal(await page.locator("#chats li").count(), 1);
+  await disappears(page.locator("#ask"));
+  await keepsAnswered(page, 1);
+  await listsChats(page, 1);
   await page.click("#chats-clear");
   await page.click("#ask-yes");
-  await page.waitForFunction(() => document.querySelectorAll("#chats li, #messages li").length === 0);
+  await shows(page.locator("#chats-note"), "All chats are deleted.");
+  await counts(page.locator("#chats li, #messages li"), 0);
   await page.reload();
-  assert.equal(await page.locator("#chats li").count(), 0);
+  await listsChats(page, 0);
 
   await page.setInputFiles("#chats-file", { name: "c.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(file)) });
   await page.locator("#chats .open").click();
-  assert.equal(await page.locator("#messages li.assistant .text").textContent(), OTTER);
+  await shows(page.locator("#messages li.assistant .text"), OTTER);
   await page.setInputFiles("#chats-file", { name: "c.json", mimeType: "application/json", buffer: Buffer.from("no json") });
-  await page.waitForFunction(() => /Not imported: this file is no JSON/.test(document.getElementById("chats-note").textContent));
+  await shows(page.locator("#chats-note"), /Not imported: this file is no JSON/);
   assert.deepEqual(faults, []);
   await context.close();
 });
+
+/** Holds the answers back until each of the pages has asked. */
+async function holdAnswers(pages) {
+  const held = [];
+  for (const page of pages) {
+    await page.route("**/v1/chat/completions", (route) => {
+      held.push(route);
+      if (held.length === pages.length) for (const each of held) each.continue();
+    });
+  }
+}
 
 test("two tabs keep their own chats and see each other's", async () => {
   const one = await openPage(browser, server.address, { viewport: { width: 1280, height: 800 } });
   const two = await addPage(one.context, server.address);
   await Promise.all([ask(one.page, "What is an otter?"), ask(two.page, "What is 12 plus 30?")]);
-  for (const { page } of [one, two]) await page.waitForFunction(() => document.querySelectorAll("#chats li").length === 2);
-  assert.equal(await one.page.locator("#messages li.assistant .text").textContent(), OTTER);
-  assert.match(await two.page.locator("#messages li.assistant .text").textContent(), /42/);
+  for (const { page } of [one, two]) await listsChats(page, 2);
+  await shows(one.page.locator("#messages li.assistant .text"), OTTER);
+  await shows(two.page.locator("#messages li.assistant .text"), /42/);
+  await keepsAnswered(one.page, 2);
 
   // Both open the same chat and answer at the same time: nothing is lost.
   await two.page.locator("#chats .open", { hasText: "otter" }).click();
+  await shows(two.page.locator("#messages li.assistant .text"), OTTER);
+  await holdAnswers([one.page, two.page]);
   await Promise.all([ask(one.page, "What is 12 plus 30?"), ask(two.page, "Hello!")]);
-  await one.page.waitForFunction(() => document.querySelectorAll("#chats li").length >= 3);
-  const kept = await one.page.evaluate(async () => {
-    const { ChatStore } = await import("/js/chat_store.js");
-    return (await new ChatStore().all()).flatMap((chat) => chat.messages.map((message) => message.content));
-  });
+  await keepsAnswered(one.page, 3);
+  const kept = (await keptChats(one.page)).flatMap((chat) => chat.messages.map((message) => message.content));
   assert.ok(kept.includes("Hello!") && kept.includes("What is 12 plus 30?"), JSON.stringify(kept));
+  for (const { page } of [one, two]) await listsChats(page, 3);
 
   // A chat that one tab deletes leaves the other's list.
   await two.page.click("#chats-clear");
   await two.page.click("#ask-yes");
-  await one.page.waitForFunction(() => document.querySelectorAll("#chats li").length === 0);
+  await listsChats(one.page, 0);
   assert.deepEqual([...one.faults, ...two.faults], []);
   await one.context.close();
 });
@@ -158,8 +178,8 @@ test("without storage the chat works and says that nothing is kept", async () =>
   });
   await page.reload();
   const answer = await ask(page, "What is an otter?");
-  assert.equal(await answer.locator(".text").textContent(), OTTER);
-  assert.match(await page.locator("#chats-note").textContent(), /keeps no chats/);
+  await shows(answer.locator(".text"), OTTER);
+  await shows(page.locator("#chats-note"), /keeps no chats/);
   assert.deepEqual(faults, []);
   await context.close();
 });
@@ -171,10 +191,10 @@ test("long conversations show their newest messages and the rest on demand", asy
   await page.setInputFiles("#chats-file", { name: "c.json", mimeType: "application/json", buffer: Buffer.from(file) });
   await page.locator("#chats .open").click();
   await page.locator("#earlier").waitFor();
-  assert.equal(await page.locator("#messages li").count(), 60);
-  assert.equal(await page.locator("#messages li").last().locator(".text").textContent(), "message 299");
+  await counts(page.locator("#messages li"), 60);
+  await shows(page.locator("#messages li").last().locator(".text"), "message 299");
   await page.click("#earlier");
-  assert.equal(await page.locator("#messages li").count(), 300);
+  await counts(page.locator("#messages li"), 300);
   assert.deepEqual(faults, []);
   await context.close();
 });

@@ -6,6 +6,7 @@ import { after, before, test } from "node:test";
 
 import { BUDGET_MIB, DAY, PARKED, PRESSURE, SLOTS, dayScript } from "./day.mjs";
 import { openPage, startBrowser, startWithFake, stopAll } from "./server.mjs";
+import { counts, eventually, shows } from "./waits.mjs";
 
 const WINDOW = 10;
 const MIB = 2 ** 20;
@@ -34,12 +35,8 @@ async function live() {
 }
 
 async function restarted() {
-  for (let i = 0; i < 300; ++i) {
-    const metrics = await (await fetch(`${server.address}/metrics`)).json();
-    if (metrics.engine.epoch === 2 && metrics.live.state === "idle") return;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  assert.fail("no second start");
+  await eventually(async () => (await fetch(`${server.address}/metrics`)).json(),
+    ({ engine, live: now }) => assert.deepEqual([engine.epoch, now.state], [2, "idle"]));
 }
 
 before(async () => {
@@ -50,15 +47,17 @@ before(async () => {
   });
   ({ page, faults } = await openPage(browser, server.address, { viewport: { width: 1440, height: 900 }, hash: "#monitor" }));
   await live();
-  await page.waitForFunction((rows) => document.querySelectorAll("#requests tr.request").length === rows, DAY.length);
-  await page.locator("#parked tbody tr").first().waitFor();
+  await counts(page.locator("#requests tr.request"), DAY.length);
+  await counts(page.locator("#parked tbody tr"), PARKED.length);
 });
 after(async () => {
   await browser?.close();
   stopAll();
 });
 
-const textOf = (id) => page.locator(`#${id}`).textContent();
+const at = (id) => page.locator(`#${id}`);
+
+const cellsOf = (rows) => rows.evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
 
 test("the bars are the sums of the last requests of the day", async () => {
   const prompt = sum(newest, "prompt");
@@ -66,22 +65,21 @@ test("the bars are the sums of the last requests of the day", async () => {
   const switches = sum(newest, "switched");
   const hits = sum(newest, "restored");
   assert.ok(hits > 0 && hits < switches);
-  assert.equal(await textOf("cache-reused-head"), `Prompt reused (last ${WINDOW})`);
-  assert.equal(await textOf("cache-reused-words"), percent(reused / prompt));
-  assert.equal(await textOf("cache-reused-detail"), `${count(reused)} of ${count(prompt)} prompt tokens in ${WINDOW} requests`);
-  assert.equal(await textOf("cache-hits-words"), percent(hits / switches));
-  assert.equal(await textOf("cache-hits-detail"), `${hits} of ${switches} switches in ${WINDOW} requests`);
-  assert.equal(await textOf("cache-parked-words"), `${last.parked} of ${SLOTS}`);
-  assert.equal(await textOf("cache-memory-words"), `${last.bytes / MIB} MiB of ${BUDGET_MIB} MiB`);
-  assert.equal(await textOf("cache-memory-detail"),
+  await shows(at("cache-reused-head"), `Prompt reused (last ${WINDOW})`);
+  await shows(at("cache-reused-words"), percent(reused / prompt));
+  await shows(at("cache-reused-detail"), `${count(reused)} of ${count(prompt)} prompt tokens in ${WINDOW} requests`);
+  await shows(at("cache-hits-words"), percent(hits / switches));
+  await shows(at("cache-hits-detail"), `${hits} of ${switches} switches in ${WINDOW} requests`);
+  await shows(at("cache-parked-words"), `${last.parked} of ${SLOTS}`);
+  await shows(at("cache-memory-words"), `${last.bytes / MIB} MiB of ${BUDGET_MIB} MiB`);
+  await shows(at("cache-memory-detail"),
     `evicted ${last.evictions}, released ${last.released}, superseded ${last.superseded}, lost at a switch ${last.lost}`);
-  assert.match(await textOf("cache-sentence"), new RegExp(`^It works: ${hits} of ${switches} switches .* The last miss: it was released`));
-  assert.match(await textOf("cache-restart"), /^The engine restarted among these requests/);
+  await shows(at("cache-sentence"), new RegExp(`^It works: ${hits} of ${switches} switches .* The last miss: it was released`));
+  await shows(at("cache-restart"), /^The engine restarted among these requests/);
 });
 
 test("the table of the lines has each request of the window and the restart", async () => {
   await page.click("#cache-toggle");
-  const rows = await page.locator("#cache-table tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
   const wanted = [];
   for (const [i, step] of [...newest].reverse().entries()) {
     if (i > 0 && step.start !== wanted.start) wanted.push("engine restart");
@@ -90,75 +88,73 @@ test("the table of the lines has each request of the window and the restart", as
     const bytes = step.bytes === 0 ? "0 KiB" : `${step.bytes / MIB} MiB`;
     wanted.push([count(step.prompt), count(step.reused), word, count(step.parked), bytes].join());
   }
-  assert.deepEqual(rows.map((row) => (row[0] === "engine restart" ? row[0] : row.slice(1).join())), [...wanted]);
+  await eventually(() => cellsOf(page.locator("#cache-table tbody tr")),
+    (rows) => assert.deepEqual(rows.map((row) => (row[0] === "engine restart" ? row[0] : row.slice(1).join())), [...wanted]));
   await page.click("#cache-toggle");
 });
 
 test("the lanes show who was parked and brought back and evicted and released", async () => {
   const shown = newest.flatMap((step) => step.events);
   const kinds = (kind) => shown.filter((event) => event.startsWith(`CONV ${kind} `)).length;
-  const summary = await textOf("lanes-summary");
-  assert.match(summary, new RegExp(`^The last ${WINDOW} requests, one column each, ${sum(newest, "switched")} switches; ${kinds("park")} parked, ` +
+  await shows(at("lanes-summary"), new RegExp(`^The last ${WINDOW} requests, one column each, ${sum(newest, "switched")} switches; ${kinds("park")} parked, ` +
     `${kinds("restore")} brought back, ${kinds("evict")} evicted or dropped, 1 released, ${kinds("lost")} not parked\\.`));
   for (const [mark, number] of [["park", kinds("park")], ["restore", kinds("restore")], ["evict", kinds("evict")], ["release", 1],
     ["lost", kinds("lost")], ["pressure", 1], ["restart", 1]]) {
-    assert.equal(await page.locator(`#lanes-plot .sign-${mark}`).count(), number, mark);
+    await counts(page.locator(`#lanes-plot .sign-${mark}`), number);
   }
-  assert.equal(await page.locator("#lanes-plot .step-read").count(), WINDOW);
-  assert.equal(await page.locator("#lanes-names li").count(), new Set(newest.map((step) => `${step.start}:${step.conv}`)).size +
-    1, "and one that was only evicted or parked");
-  assert.equal(await page.locator("#lanes-names li.live b").textContent(), `Chat ${last.conv}`);
+  await counts(page.locator("#lanes-plot .step-read"), WINDOW);
+  const named = new Set(newest.map((step) => `${step.start}:${step.conv}`)).size;
+  await counts(page.locator("#lanes-names li"), named + 1); // and one that was only evicted or parked
+  await shows(page.locator("#lanes-names li.live b"), `Chat ${last.conv}`);
 });
 
 test("the pressure event is told once and in words", async () => {
-  assert.equal(await page.locator("#pressures li").count(), 1);
-  assert.ok((await textOf("pressures")).endsWith(` ${PRESSURE.words}`), await textOf("pressures"));
+  await counts(page.locator("#pressures li"), 1);
+  await eventually(() => at("pressures").textContent(), (words) => assert.ok(words.endsWith(` ${PRESSURE.words}`), words));
 });
 
 test("each request's detail has its figures and its reason", async () => {
   for (const [i, step] of DAY.entries()) {
     const row = page.locator("#requests tr.request").nth(DAY.length - 1 - i);
-    const cells = await row.locator("td").allTextContents();
-    assert.deepEqual(cells.slice(1, 4), [count(step.prompt), count(step.reused), count(step.written)], `request ${i}`);
+    await eventually(() => row.locator("td").allTextContents(), (cells) =>
+      assert.deepEqual([i, ...cells.slice(1, 4)], [i, count(step.prompt), count(step.reused), count(step.written)]));
   }
   await page.locator("#requests .toggle").first().click();
-  const detail = await page.locator("#requests .detail").textContent();
-  assert.match(detail, /Not reused becauseit was released when the machine was short of memory/);
-  assert.match(detail, new RegExp(`First differing positiontoken ${count(last.common)}`));
-  assert.match(detail, /parking another conversation 13 ms/);
-  assert.match(detail, new RegExp(`Conversation${last.conv}Changed conversationyes, a miss`));
+  const detail = page.locator("#requests .detail");
+  await shows(detail, /Not reused becauseit was released when the machine was short of memory/);
+  await shows(detail, new RegExp(`First differing positiontoken ${count(last.common)}`));
+  await shows(detail, /parking another conversation 13 ms/);
+  await shows(detail, new RegExp(`Conversation${last.conv}Changed conversationyes, a miss`));
   const groups = { cold: 0, root: 0, warm: 0, restored: 0 };
   for (const step of DAY) ++groups[step.restored ? "restored" : step.reused === 0 ? "cold" : step.switched ? "root" : "warm"];
   for (const [kind, number] of Object.entries(groups)) {
-    assert.equal(await page.locator(`#first-chart .dot-${kind}`).count(), number, kind);
+    await counts(page.locator(`#first-chart .dot-${kind}`), number);
   }
 });
 
 test("the list of parked conversations is the engine's and pin and drop reach it", async () => {
   const rows = page.locator("#parked tbody tr");
-  const cells = await rows.evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
-  for (const [i, entry] of PARKED.entries()) {
-    assert.match(cells[i][0], new RegExp(`^Chat ${entry.conv}`));
-    assert.deepEqual(cells[i].slice(1, 4), [count(entry.tokens), `${entry.bytes / MIB} MiB`, `${entry.unique_bytes / MIB} MiB`]);
-    assert.deepEqual(cells[i].slice(5, 7), [count(entry.hits), "no"]);
-  }
+  await eventually(() => cellsOf(rows), (cells) => {
+    for (const [i, entry] of PARKED.entries()) {
+      assert.match(cells[i][0], new RegExp(`^Chat ${entry.conv}`));
+      assert.deepEqual(cells[i].slice(1, 4), [count(entry.tokens), `${entry.bytes / MIB} MiB`, `${entry.unique_bytes / MIB} MiB`]);
+      assert.deepEqual(cells[i].slice(5, 7), [count(entry.hits), "no"]);
+    }
+  });
   await rows.first().getByRole("button", { name: /^Pin/ }).click();
   await rows.first().getByRole("button", { name: /^Unpin/ }).waitFor();
   await rows.first().getByRole("button", { name: /^Unpin/ }).click();
   await rows.first().getByRole("button", { name: /^Pin/ }).waitFor();
   await rows.first().getByRole("button", { name: /^Drop/ }).click();
   await page.locator("#ask-yes").click();
-  await page.waitForFunction(() => document.querySelectorAll("#parked tbody tr").length === 1);
-  assert.match(await rows.first().textContent(), new RegExp(`^Chat ${PARKED[1].conv}`));
-  assert.equal(await textOf("parked-note"), "");
+  await shows(rows, new RegExp(`^Chat ${PARKED[1].conv}`));
+  await shows(at("parked-note"), "");
 });
 
 test("the totals are the day's sums", async () => {
-  const totals = await textOf("totals");
-  assert.match(totals, new RegExp(`Requests${DAY.length}`));
-  assert.match(totals, new RegExp(`Prompt tokens${count(sum(DAY, "prompt"))}`));
-  assert.match(totals, new RegExp(`of them reused${count(sum(DAY, "reused"))}`));
-  assert.match(totals, new RegExp(`Engine starts${2}`));
+  for (const words of [`Requests${DAY.length}`, `Prompt tokens${count(sum(DAY, "prompt"))}`, `of them reused${count(sum(DAY, "reused"))}`, "Engine starts2"]) {
+    await shows(at("totals"), new RegExp(words));
+  }
 });
 
 test("the day ends without a fault of the page", async () => {

@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 
 import { answering, idsOf, longText } from "./fake.mjs";
 import { ask, openPage, startBrowser, startServer, startWithFake, stateIs, stopAll } from "./server.mjs";
+import { appears, counts, disappears, eventually, shows } from "./waits.mjs";
 
 let browser;
 
@@ -14,15 +15,15 @@ after(async () => {
   stopAll();
 });
 
+const LONG_MS = 240_000; // of the longest answer in a slow page
 const SLOW = ["--tokens-per-second 20", `--answer ids:${idsOf("word ").join(",")}`];
 
 /** Sends and waits for the first words. */
 async function begin(page, text) {
   await page.fill("#question", text);
   await page.press("#question", "Enter");
-  const answer = page.locator("#messages li.assistant").last();
-  await page.waitForFunction(() => /word/.test(document.querySelector("#messages li.assistant:last-child .text")?.textContent ?? ""));
-  return answer;
+  await shows(page.locator("#messages li.assistant:last-child .text"), /word/);
+  return page.locator("#messages li.assistant").last();
 }
 
 test("the server is killed in the middle of an answer and Retry works when it is back", async () => {
@@ -31,21 +32,20 @@ test("the server is killed in the middle of an answer and Retry works when it is
   const answer = await begin(page, "Hello!");
   server.child.removeAllListeners("exit");
   server.child.kill("SIGKILL");
-  await answer.locator(".error").waitFor();
-  assert.match(await answer.locator(".error").textContent(), /the connection ended before the answer did/);
-  assert.match(await answer.locator(".text").textContent(), /^word/);
+  await shows(answer.locator(".error"), /the connection ended before the answer did/);
+  await shows(answer.locator(".text"), /^word/);
   await stateIs(page, "no connection");
-  assert.match(await page.title(), /^no connection/);
+  await eventually(() => page.title(), (title) => assert.match(title, /^no connection/));
   await answer.getByRole("button", { name: "Retry" }).click();
-  await page.waitForFunction(() => /cannot be reached/.test(document.querySelector("#messages .error")?.textContent ?? ""));
+  await shows(page.locator("#messages .error"), /cannot be reached/);
 
   const port = new URL(server.address).port;
   const again = await startServer(["--port", port]);
   await stateIs(page, "ready");
   await page.getByRole("button", { name: "Retry" }).click();
   await page.locator("#messages li.assistant .facts").waitFor();
-  assert.equal(await page.locator("#messages li.assistant .error").count(), 0);
-  assert.equal(await page.locator("#messages li").count(), 2);
+  await counts(page.locator("#messages li.assistant .error"), 0);
+  await counts(page.locator("#messages li"), 2);
   await context.close();
   await again.stop();
   await server.stop();
@@ -58,16 +58,14 @@ test("the engine dies in the middle of an answer and the page says what comes ne
   const server = await startWithFake({ script });
   const { page, faults, context } = await openPage(browser, server.address, { viewport: { width: 1280, height: 800 } });
   const answer = await begin(page, "Hello!");
-  await answer.locator(".error").waitFor();
-  assert.match(await answer.locator(".error").textContent(), /send .*again/i);
-  assert.equal((await answer.locator(".text").textContent()).trim(), "word");
+  await shows(answer.locator(".error"), /send .*again/i);
+  await shows(answer.locator(".text"), /^\s*word\s*$/);
   await answer.getByRole("button", { name: "Retry" }).click();
   await page.locator("#messages li.assistant .facts").waitFor();
-  assert.equal(await page.locator("#messages li.assistant .text").textContent(), "whole");
+  await shows(page.locator("#messages li.assistant .text"), "whole");
   await page.click("#tab-monitor");
-  await page.locator("#errors li").first().waitFor();
-  assert.match(await page.locator("#errors").textContent(), /signal 9|SIGKILL|killed/i);
-  assert.ok(await page.locator("#requests tr.request.failed").count() >= 1);
+  await shows(page.locator("#errors"), /signal 9|SIGKILL|killed/i);
+  await page.locator("#requests tr.request.failed").first().waitFor();
   assert.deepEqual(faults, []);
   await context.close();
   await server.stop();
@@ -77,11 +75,11 @@ test("an engine that does not start is explained", async () => {
   const server = await startWithFake({ script: ["err the weights are gone", "exit 3"], awaitReady: false });
   const { page, context } = await openPage(browser, server.address, { hash: "#monitor" });
   await stateIs(page, "failed");
-  assert.match(await page.locator("#now-words").textContent(), /^The engine does not start: .+/);
-  assert.ok(await page.locator("#state").evaluate((node) => node.classList.contains("bad")));
+  await shows(page.locator("#now-words"), /^The engine does not start: .+/);
+  await page.locator("#state.bad").waitFor();
   await page.click("#tab-chat");
   const answer = await ask(page, "Hello!");
-  assert.match(await answer.locator(".error").textContent(), /the engine does not start/);
+  await shows(answer.locator(".error"), /the engine does not start/);
   await context.close();
   await server.stop();
 });
@@ -91,13 +89,12 @@ test("stop and Esc end a running answer and the next one works", async () => {
   const { page, faults, context } = await openPage(browser, server.address);
   const first = await begin(page, "Hello!");
   await page.click("#stop");
-  await first.locator(".facts").waitFor();
-  assert.match(await first.locator(".facts").textContent(), /stopped/);
+  await shows(first.locator(".facts"), /stopped/);
   const second = await begin(page, "Again!");
   await page.keyboard.press("Escape");
-  await second.locator(".facts").waitFor();
-  assert.match(await second.locator(".text").textContent(), /^word/);
-  assert.ok(await page.locator("#stop").isHidden());
+  await shows(second.locator(".facts"), /stopped/);
+  await shows(second.locator(".text"), /^word/);
+  await disappears(page.locator("#stop"));
   await stateIs(page, "ready");
   assert.deepEqual(faults, []);
   await context.close();
@@ -110,15 +107,21 @@ test("the page follows a streaming answer only while its reader is at the end", 
   const { page, faults, context } = await openPage(browser, server.address, { viewport: { width: 800, height: 500 } });
   await page.fill("#question", "Hello!");
   await page.press("#question", "Enter");
-  const longer = (height) => page.waitForFunction((least) => document.documentElement.scrollHeight > least, height);
+  const height = () => page.evaluate(() => document.documentElement.scrollHeight);
+  const longer = (least) => eventually(height, (now) => assert.ok(now > least, `${now} pixels, not ${least}`));
+  const atEnd = () => eventually(() => page.evaluate(() => document.documentElement.scrollHeight - innerHeight - scrollY),
+    (under) => assert.ok(under <= 100, `${under} pixels under the window`));
   await longer(1200);
-  assert.ok(await page.evaluate(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 100));
+  await atEnd();
   await page.evaluate(() => scrollTo(0, 100));
-  await longer(1200 + await page.evaluate(() => document.documentElement.scrollHeight) - 1000);
+  await longer(200 + await height());
   assert.ok(Math.abs(await page.evaluate(() => scrollY) - 100) < 5, "the reader was moved");
   await page.click("#to-end");
-  assert.ok(await page.evaluate(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 100));
+  await atEnd();
+  await longer(200 + await height());
+  await atEnd();
   await page.click("#stop");
+  await disappears(page.locator("#stop"));
   assert.deepEqual(faults, []);
   await context.close();
   await server.stop();
@@ -134,14 +137,15 @@ test("an answer of a quarter of a million characters stays bounded and the page 
   const answer = page.locator("#messages li.assistant").first();
   await page.waitForFunction(() => document.querySelector("#messages li.assistant .text").textContent.length > 20_000);
   await page.click("#tab-about"); // the page still listens while the answer grows
+  await appears(page.locator("#about"));
   await page.click("#tab-chat");
-  await answer.locator(".actions").waitFor();
+  await answer.locator(".actions").waitFor({ timeout: LONG_MS });
   assert.equal(await answer.locator(".error").count(), 0);
   const shown = (await answer.locator(".text").textContent()).length;
   assert.ok(shown > 150_000 && shown < 210_000, `${shown} characters`);
-  assert.match(await answer.locator(".rest").textContent(), /… and [\d,]+ more characters/);
+  await shows(answer.locator(".rest"), /… and [\d,]+ more characters/);
   await answer.getByRole("button", { name: "Show all" }).click();
-  assert.ok((await answer.locator(".text").textContent()).length > 230_000);
+  await eventually(async () => (await answer.locator(".text").textContent()).length, (all) => assert.ok(all > 230_000, `${all} characters`));
   assert.deepEqual(faults, []);
   await context.close();
   await server.stop();
@@ -154,9 +158,9 @@ test("a server with a key asks for it in the page", async () => {
   await page.fill("#key", "secret-of-the-test");
   await page.press("#key", "Enter");
   await stateIs(page, "ready");
-  assert.ok(await page.locator("#key-form").isHidden());
+  await disappears(page.locator("#key-form"));
   const answer = await ask(page, "What is an otter?");
-  assert.match(await answer.locator(".text").textContent(), /^Otter/);
+  await shows(answer.locator(".text"), /^Otter/);
   await context.close();
   await server.stop();
 });

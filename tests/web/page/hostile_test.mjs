@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 
 import { answering } from "./fake.mjs";
 import { ask, noSideScroll, openPage, startBrowser, startWithFake, stopAll } from "./server.mjs";
+import { counts, eventually, keptChats, shows } from "./waits.mjs";
 
 const CORPUS = [
   "<script>window.owned = 1</script>",
@@ -67,15 +68,15 @@ test("hostile answers stay text in the page that streams them", async () => {
     const side = await noSideScroll(page);
     assert.ok(side.fits, `${side.widths} with ${text.slice(0, 40)}`);
   }
-  const letters = CORPUS[0];
-  assert.equal(await page.locator("#messages li.assistant .text").first().textContent(), letters);
+  await shows(page.locator("#messages li.assistant .text").first(), CORPUS[0]);
   assert.equal(await page.evaluate(() => window.owned), undefined);
   assert.equal(page.url(), `${server.address}/`);
   assert.deepEqual(faults, []);
 
   // The same again out of the browser's store.
+  await eventually(() => keptChats(page), ([chat]) => assert.ok(chat.messages.at(-1).content.startsWith(CORPUS.at(-1).slice(0, 20))));
   await page.reload();
-  await page.locator("#messages li.assistant .text").last().waitFor();
+  await counts(page.locator("#messages > li"), 2 * CORPUS.length);
   assert.equal(await page.locator("#messages img, #messages script, #messages iframe, #messages svg, #messages form").count(), 0);
   assert.equal(await page.evaluate(() => window.owned), undefined);
   assert.deepEqual(faults, []);
@@ -89,7 +90,8 @@ test("a hostile chat file and a hostile question stay text", async () => {
   const file = JSON.stringify({ kind: "strata-chats", version: 1, conversations: [{ messages }] });
   await page.setInputFiles("#chats-file", { name: "c.json", mimeType: "application/json", buffer: Buffer.from(file) });
   await page.locator("#chats .open").click();
-  assert.equal(await page.locator("#messages li.user .text").textContent(), hostile);
+  await shows(page.locator("#messages li.user .text"), hostile);
+  await shows(page.locator("#messages li.assistant .text"), hostile);
   assert.equal(await page.locator("#messages img, #chats img").count(), 0);
   assert.equal(await page.evaluate(() => window.owned), undefined);
   assert.deepEqual(faults, []);

@@ -6,7 +6,9 @@ import { after, before, test } from "node:test";
 
 import { idsOf } from "./fake.mjs";
 import { ask, openPage, startBrowser, startServer, startWithFake, stateIs, stopAll } from "./server.mjs";
+import { becomes, counts, disappears, eventually, hasAttribute, shows } from "./waits.mjs";
 
+const HIDDEN_MS = 5000; // a page that is seen asks several times in it
 const WIDE = { viewport: { width: 1440, height: 900 }, hash: "#monitor" };
 let browser;
 
@@ -16,69 +18,84 @@ after(async () => {
   stopAll();
 });
 
-const textOf = (page, id) => page.locator(`#${id}`).textContent();
+const at = (page, id) => page.locator(`#${id}`);
 
-/** Waits until the element's text matches. */
-async function becomes(page, id, pattern) {
-  await page.waitForFunction(([name, source]) => new RegExp(source).test(document.getElementById(name).textContent),
-    [id, pattern.source]);
+/** What one poll of the server has put on the page: all of it from one moment. */
+function moment(page) {
+  return page.evaluate(() => {
+    const of = (id) => document.getElementById(id).textContent;
+    return {
+      words: of("now-words"), queue: of("now-queue"), title: document.title, wrote: Number.parseFloat(of("wrote")), wroteWhen: of("wrote-when"),
+      bar: Number(document.getElementById("now-bar").getAttribute("aria-valuenow")), icon: document.getElementById("favicon").getAttribute("href"),
+    };
+  });
 }
 
 test("loading is said in words and in the title", async () => {
   const server = await startWithFake({ script: ["line LOAD 25000000 100000000", "sleep 600000"], awaitReady: false });
   const { page, context } = await openPage(browser, server.address, WIDE);
-  await becomes(page, "now-words", /^Loading the model \(25 %\)/);
-  assert.match(await page.title(), /^loading 25 %/);
-  assert.equal(await page.locator("#now-bar").getAttribute("aria-valuenow"), "25");
+  await eventually(() => moment(page), (now) => {
+    assert.match(now.words, /^Loading the model \(25 %\)/);
+    assert.match(now.title, /^loading 25 %/);
+    assert.equal(now.bar, 25);
+  });
   await context.close();
   await server.stop();
 });
 
 test("idle, reading and writing are said in words and in the title and favicon", async () => {
-  const args = ["--prompt-per-second 100", "--prompt-chunk 8", "--tokens-per-second 15", "--answer-tokens 45",
+  const args = ["--prompt-per-second 100", "--prompt-chunk 8", "--tokens-per-second 15", "--answer-tokens 120",
     `--answer ids:${idsOf("word ").join(",")}`];
   const server = await startWithFake({ args });
   const { page, faults, context } = await openPage(browser, server.address, WIDE);
-  await becomes(page, "state-text", /^ready$/);
-  const idle = await page.locator("#favicon").getAttribute("href");
-  assert.equal(await textOf(page, "now-words"), "Ready: the engine waits for a request");
-  assert.equal(await textOf(page, "wrote-when"), "no answer yet");
+  await stateIs(page, "ready");
+  const idle = await eventually(() => moment(page), (now) => {
+    assert.equal(now.words, "Ready: the engine waits for a request");
+    assert.equal(now.wroteWhen, "no answer yet");
+  });
 
   await page.evaluate(() => {
-    const body = { messages: [{ role: "user", content: "x y z ".repeat(150) }], max_tokens: 60 };
+    const body = { messages: [{ role: "user", content: "x y z ".repeat(150) }], max_tokens: 150 };
     for (let i = 0; i < 2; ++i) {
       fetch("/v1/chat/completions", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
     }
   });
-  await becomes(page, "now-words", /^Reading the prompt: [\d,]+ of [\d,]+ tokens \(\d+ %\), for \d s, about \d+ s left$/);
-  assert.equal(await textOf(page, "now-queue"), "1 request waiting");
-  assert.match(await page.title(), /^reading \d+ %, \d+ s left · Strata$/);
-  assert.ok(Number(await page.locator("#now-bar").getAttribute("aria-valuenow")) <= 100);
-  await becomes(page, "now-words", /^Answering: \d+ of at most 60 tokens at \d+ tok\/s/);
-  assert.match(await page.title(), /^answering, \d+ tokens? · Strata$/);
-  assert.notEqual(await page.locator("#favicon").getAttribute("href"), idle);
-  const wrote = Number.parseFloat(await textOf(page, "wrote"));
-  assert.ok(wrote >= 10 && wrote <= 20, `15 tokens a second are shown as ${wrote}`);
-  assert.equal(await textOf(page, "wrote-when"), "now");
-  await becomes(page, "read-summary", /^last 5 minutes: [\d,]+ tokens read, at most \d+ in one second$/);
+  await eventually(() => moment(page), (now) => {
+    assert.match(now.words, /^Reading the prompt: [\d,]+ of [\d,]+ tokens \(\d+ %\), for \d+ s, about \d+ s left$/);
+    assert.equal(now.queue, "1 request waiting");
+    assert.match(now.title, /^reading \d+ %, \d+ s left · Strata$/);
+    assert.ok(now.bar <= 100, `${now.bar} %`);
+  });
+  await eventually(() => moment(page), (now) => {
+    assert.match(now.words, /^Answering: \d+ of at most 150 tokens at \d+ tok\/s/);
+    assert.match(now.title, /^answering, \d+ tokens? · Strata$/);
+    assert.notEqual(now.icon, idle.icon);
+    assert.ok(now.wrote >= 10 && now.wrote <= 20, `15 tokens a second are shown as ${now.wrote}`);
+    assert.equal(now.wroteWhen, "now");
+  });
+  await shows(at(page, "read-summary"), /^last 5 minutes: [\d,]+ tokens read, at most \d+ in one second$/);
   assert.deepEqual(faults, []);
   await context.close();
   await server.stop();
 });
 
 test("the chat says how far its own prompt is read", async () => {
-  const args = ["--prompt-per-second 60", "--prompt-chunk 8", "--tokens-per-second 50", "--answer-tokens 5", `--answer ids:${idsOf("word ").join(",")}`];
+  const args = ["--prompt-per-second 30", "--prompt-chunk 8", "--tokens-per-second 50", "--answer-tokens 5", `--answer ids:${idsOf("word ").join(",")}`];
   const server = await startWithFake({ args });
   const { page, faults, context } = await openPage(browser, server.address);
   await page.fill("#question", "x y z ".repeat(60));
   await page.press("#question", "Enter");
   const waiting = page.locator("#messages .waiting");
-  await page.waitForFunction(() => /^Reading the prompt: [\d,]+ of [\d,]+ tokens \(([1-9]\d?|100) %\)$/.test(document.querySelector(".waiting p")?.textContent ?? ""));
-  const [, total] = /of ([\d,]+) tokens/.exec(await waiting.textContent());
-  assert.ok(Number(await waiting.getByRole("progressbar").getAttribute("aria-valuenow")) > 0);
-  await page.locator("#messages .facts").waitFor();
-  assert.equal(await waiting.count(), 0);
-  assert.match(await page.locator("#messages .facts").textContent(), new RegExp(`of ${total} tokens`));
+  const reading = await eventually(() => page.evaluate(() => ({
+    words: document.querySelector(".waiting p")?.textContent ?? "",
+    bar: Number(document.querySelector(".waiting [role=progressbar]")?.getAttribute("aria-valuenow")),
+  })), ({ words, bar }) => {
+    assert.match(words, /^Reading the prompt: [\d,]+ of [\d,]+ tokens \(([1-9]\d?|100) %\)$/);
+    assert.ok(bar > 0, `${bar} %`);
+  });
+  const [, total] = /of ([\d,]+) tokens/.exec(reading.words);
+  await shows(page.locator("#messages .facts"), new RegExp(`of ${total} tokens`));
+  await counts(waiting, 0);
   assert.deepEqual(faults, []);
   await context.close();
   await server.stop();
@@ -90,37 +107,38 @@ test("the table shows each request with its steps and is sorted and filtered by 
   await ask(page, "What is an otter?");
   await ask(page, "What is 12 plus 30?");
   await page.click("#tab-monitor");
-  await page.waitForFunction(() => document.querySelectorAll("#requests tr.request").length === 2);
-  const cells = await page.locator("#requests tr.request").first().locator("td").allTextContents();
-  assert.equal(cells.at(-1), "done");
-  assert.match(cells[1], /^\d+$/);
-  assert.match(await textOf(page, "context-words"), /^[\d,]+ of 32,768 tokens$/);
-  assert.match(await textOf(page, "reuse-detail"), /^[1-9][\d,]* of [\d,]+ prompt tokens were not read again \(last 2 requests\)$/);
-  assert.match(await textOf(page, "ram-words"), /GiB free of [\d.]+ GiB$/);
-  await becomes(page, "cpu-words", /^\d+ %$/);
-  assert.ok(await page.locator("#gpus").isHidden());
+  await counts(page.locator("#requests tr.request"), 2);
+  await eventually(() => page.locator("#requests tr.request").first().locator("td").allTextContents(), (cells) => {
+    assert.equal(cells.at(-1), "done");
+    assert.match(cells[1], /^\d+$/);
+  });
+  await shows(at(page, "context-words"), /^[\d,]+ of 32,768 tokens$/);
+  await shows(at(page, "reuse-detail"), /^[1-9][\d,]* of [\d,]+ prompt tokens were not read again \(last 2 requests\)$/);
+  await shows(at(page, "ram-words"), /GiB free of [\d.]+ GiB$/);
+  await shows(at(page, "cpu-words"), /^\d+ %$/);
+  await disappears(at(page, "gpus"));
 
   // By keyboard: order by prompt, open the first row.
   await page.locator("#requests th[data-key=prompt] button").press("Enter");
-  assert.equal(await page.locator("#requests th[data-key=prompt]").getAttribute("aria-sort"), "descending");
-  const prompts = (await page.locator("#requests td.c-prompt").allTextContents()).map(Number);
-  assert.ok(prompts[0] >= prompts[1]);
+  await hasAttribute(page.locator("#requests th[data-key=prompt]"), "aria-sort", "descending");
+  await eventually(() => page.locator("#requests td.c-prompt").allTextContents(),
+    (prompts) => assert.ok(prompts.length === 2 && Number(prompts[0]) >= Number(prompts[1]), `${prompts}`));
   await page.locator("#requests .toggle").first().press("Enter");
-  assert.equal(await page.locator("#requests .toggle").first().getAttribute("aria-expanded"), "true");
-  assert.ok(await page.locator("#requests .toggle").first().evaluate((node) => node === document.activeElement));
-  const name = await page.locator("#requests .detail svg").getAttribute("aria-label");
-  assert.match(name, /^Where the time went: .*reading the prompt .*writing the answer/);
-  assert.match(await page.locator("#requests .detail").textContent(), /Continued from/);
+  await hasAttribute(page.locator("#requests .toggle").first(), "aria-expanded", "true");
+  await becomes(() => page.locator("#requests .toggle").first().evaluate((node) => node === document.activeElement), true);
+  await hasAttribute(page.locator("#requests .detail svg"), "aria-label", /^Where the time went: .*reading the prompt .*writing the answer/);
+  await shows(page.locator("#requests .detail"), /Continued from/);
   await page.fill("#filter", "nowhere");
-  assert.equal(await textOf(page, "requests-summary"), "No request has these words.");
+  await shows(at(page, "requests-summary"), "No request has these words.");
   await page.fill("#filter", "");
+  await shows(at(page, "requests-summary"), "2 requests, none with an error");
 
   const [saved] = await Promise.all([page.waitForEvent("download"), page.click("#requests-csv")]);
   assert.equal(readFileSync(await saved.path(), "utf8").trim().split("\r\n").length, 3);
-  assert.match(await page.locator("#first-chart svg.scatter").getAttribute("aria-label"), /^2 requests: /);
-  assert.equal(await page.locator("#first-chart .dot").count(), 2);
+  await hasAttribute(page.locator("#first-chart svg.scatter"), "aria-label", /^2 requests: /);
+  await counts(page.locator("#first-chart .dot"), 2);
   await page.locator("#monitor summary", { hasText: "as a table" }).click();
-  assert.equal(await page.locator("#speeds tbody tr").count(), 10);
+  await counts(page.locator("#speeds tbody tr:visible"), 10);
   assert.deepEqual(faults, []);
   await context.close();
   await server.stop();
@@ -132,17 +150,18 @@ test("a hidden tab does not poll", async () => {
   await stateIs(page, "ready");
   let polls = 0;
   page.on("request", (request) => { polls += request.url().endsWith("/metrics") ? 1 : 0; });
-  await page.evaluate(() => {
-    Object.defineProperty(document, "hidden", { get: () => true, configurable: true });
+  const atLeast = (number) => eventually(() => polls, (count) => assert.ok(count >= number, `${count} polls`));
+  await atLeast(2);
+  const turn = (hidden) => page.evaluate((value) => {
+    Object.defineProperty(document, "hidden", { get: () => value, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
-  });
-  await page.waitForTimeout(2500);
-  assert.ok(polls <= 1, `${polls} polls`);
-  await page.evaluate(() => {
-    Object.defineProperty(document, "hidden", { get: () => false, configurable: true });
-    document.dispatchEvent(new Event("visibilitychange"));
-  });
-  await page.waitForRequest("**/metrics");
+  }, hidden);
+  await turn(true);
+  polls = 0;
+  await page.waitForTimeout(HIDDEN_MS);
+  assert.ok(polls <= 1, `${polls} polls; one may have been on its way`);
+  await turn(false);
+  await atLeast(3);
   await context.close();
   await server.stop();
 });
@@ -160,11 +179,11 @@ test("what is unknown is a dash and a GPU shows its figures", async () => {
     metrics.engine.context = null;
     await route.fulfill({ json: metrics });
   });
-  await page.locator("#gpus .tile").waitFor();
-  assert.equal(await page.locator("#gpus h2").textContent(), "Fake GPU");
-  assert.match(await page.locator("#gpus").textContent(), /73 % busy.*memory 20\.0 GiB of 80\.0 GiB.*412 W, –/);
-  for (const id of ["cpu-words", "ram-words", "context-words"]) assert.equal(await textOf(page, id), "–", id);
+  await shows(page.locator("#gpus h2"), "Fake GPU");
+  await shows(at(page, "gpus"), /73 % busy.*memory 20\.0 GiB of 80\.0 GiB.*412 W, –/);
+  for (const id of ["cpu-words", "ram-words", "context-words"]) await shows(at(page, id), "–");
   assert.deepEqual(faults, []);
+  await page.unrouteAll({ behavior: "ignoreErrors" });
   await context.close();
   await server.stop();
 });

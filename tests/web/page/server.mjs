@@ -4,9 +4,13 @@ import { once } from "node:events";
 import { chromium } from "playwright-core";
 
 import { fakeEngine } from "./fake.mjs";
+import { SETTLE_MS, shows } from "./waits.mjs";
 
 const BIN = process.env.STRATA_BIN_DIR;
-const START_MS = 60_000;
+const START_MS = 120_000; // of a server on a loaded machine
+const STOP_MS = 60_000;
+const SLOWDOWN = Number(process.env.STRATA_PAGE_SLOWDOWN ?? 1); // how many times slower each page runs
+const LATE_MS = SLOWDOWN > 1 ? 300 : 0; // and how much later its storage answers
 const running = new Set();
 
 /**
@@ -31,6 +35,7 @@ export async function startServer(options = [], { awaitReady = true } = {}) {
     };
     child.stdout.on("data", take);
     child.stderr.on("data", take);
+    child.on("error", reject);
     child.on("exit", (code) => reject(new Error(`strata-serve ended with ${code}:\n${log}`)));
   });
   if (awaitReady) await ready(address);
@@ -62,7 +67,7 @@ async function stop(child) {
   child.removeAllListeners("exit");
   running.delete(child);
   child.kill("SIGTERM");
-  await once(child, "exit");
+  await once(child, "exit", { signal: AbortSignal.timeout(STOP_MS) });
 }
 
 /** For the end of a file: a test that failed must not leave a server behind, nor keep Node waiting for it. */
@@ -84,18 +89,37 @@ export function startBrowser() {
 
 /**
  * A page that records errors and refuses every request that leaves the server.
- * @param {object} options of the browser's context; `hash` is the view
+ * @param {object} options of the browser's context; `hash` is the view, `prepare` gets the page before it loads
  */
-export async function openPage(browser, address, { hash = "", ...options } = {}) {
+export async function openPage(browser, address, { hash = "", prepare = undefined, ...options } = {}) {
   const context = await browser.newContext({ acceptDownloads: true, ...options });
-  const page = await addPage(context, address, hash);
+  const page = await addPage(context, address, { hash, prepare });
   return { ...page, context };
 }
 
+/** Makes a page as slow as a loaded machine would, and its storage late. */
+async function slowDown(context, page) {
+  const session = await context.newCDPSession(page);
+  await session.send("Emulation.setCPUThrottlingRate", { rate: SLOWDOWN });
+  await page.addInitScript((late) => {
+    for (const name of ["getAll", "clear", "delete"]) {
+      const own = IDBObjectStore.prototype[name];
+      IDBObjectStore.prototype[name] = function (...args) {
+        const request = own.apply(this, args);
+        const later = { onsuccess: () => {}, onerror: () => {}, result: undefined, error: null };
+        request.onsuccess = () => setTimeout(() => { later.result = request.result; later.onsuccess(); }, late);
+        request.onerror = () => { later.error = request.error; later.onerror(); };
+        return later;
+      };
+    }
+  }, LATE_MS);
+}
+
 /** One more tab of the same browser profile. */
-export async function addPage(context, address, hash = "") {
+export async function addPage(context, address, { hash = "", prepare = undefined } = {}) {
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(SETTLE_MS);
+  if (SLOWDOWN > 1) await slowDown(context, page);
   const faults = [];
   page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
   page.on("pageerror", (error) => faults.push(String(error)));
@@ -104,6 +128,7 @@ export async function addPage(context, address, hash = "") {
     faults.push(`a request left the server: ${route.request().url()}`);
     return route.abort();
   });
+  await prepare?.(page);
   await page.goto(`${address}/${hash}`);
   return { page, faults };
 }
@@ -120,7 +145,7 @@ export async function ask(page, text) {
 
 /** Waits until the header says so. */
 export function stateIs(page, text) {
-  return page.waitForFunction((wanted) => document.getElementById("state-text").textContent === wanted, text);
+  return shows(page.locator("#state-text"), text);
 }
 
 export async function noSideScroll(page) {
