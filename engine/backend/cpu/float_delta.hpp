@@ -112,7 +112,6 @@ struct DeltaScratch {
     float* coupling;    // [C][C]: -beta_i (k_i . k_j) e^(G_i - G_j) below the diagonal
     float* weights;     // [C][C]: (q_i . k_j) e^(G_i - G_j) up to the diagonal
     float* fade;        // [C][C]: e^(G_i - G_j) up to the diagonal, 0 above
-    float* reach;       // [C] G_i, sum of the decays up to i
     float* from_start;  // [C] e^G_i
     float* to_end;      // [C] e^(G_last - G_i)
 };
@@ -129,8 +128,7 @@ inline DeltaScratch lay_out(const strata::DeltaTask& task) {
     out.coupling = out.change + kChunk * out.value_row;
     out.weights = out.coupling + kChunk * kChunk;
     out.fade = out.weights + kChunk * kChunk;
-    out.reach = out.fade + kChunk * kChunk;
-    out.from_start = out.reach + kChunk;
+    out.from_start = out.fade + kChunk * kChunk;
     out.to_end = out.from_start + kChunk;
     return out;
 }
@@ -149,24 +147,31 @@ inline void gather_keys(const strata::DeltaTask& task, const DeltaScratch& s) {
     }
 }
 
+inline void exponentials(float* x, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += kLanes) store(x + i, exponential(load(x + i)));
+}
+
+// Differences of the sums in f64: a token that forgets everything (a decay of -1000) must not cost
+// the tokens behind it their bits.
 inline void accumulate_decay(const strata::DeltaTask& task, const DeltaScratch& s) {
     constexpr std::int64_t kChunk = strata::kDeltaChunk;
-    float total = 0.0F;
+    double reach[kChunk];
+    double total = 0.0;
     for (std::int64_t t = 0; t < kChunk; ++t) {
-        if (t < task.tokens) total += task.decay[t];
-        s.reach[t] = total;
+        if (t < task.tokens) total += static_cast<double>(task.decay[t]);
+        reach[t] = total;
     }
-    for (std::int64_t t = 0; t < kChunk; t += kLanes) {
-        const Lanes reach = load(s.reach + t);
-        store(s.from_start + t, exponential(reach));
-        store(s.to_end + t, exponential(all(total) - reach));
+    for (std::int64_t t = 0; t < kChunk; ++t) {
+        s.from_start[t] = static_cast<float>(reach[t]);
+        s.to_end[t] = static_cast<float>(total - reach[t]);
     }
+    exponentials(s.from_start, kChunk);
+    exponentials(s.to_end, kChunk);
     for (std::int64_t i = 0; i < task.tokens; ++i) {
         float* row = s.fade + i * kChunk;
-        for (std::int64_t j = 0; j < kChunk; j += kLanes) {
-            // Later columns may hold large positive differences: they are cut off, not used.
-            store(row + j, j <= i ? exponential(all(s.reach[i]) - load(s.reach + j)) : Lanes{});
-        }
+        const std::int64_t end = (i / kLanes + 1) * kLanes;
+        for (std::int64_t j = 0; j < end; ++j) row[j] = static_cast<float>(reach[i] - reach[j]);
+        exponentials(row, end);
         for (std::int64_t j = i + 1; j < kChunk; ++j) row[j] = 0.0F;
     }
 }

@@ -75,7 +75,7 @@ struct DeltaTask {
     float* scratch = nullptr;  // delta_scratch() floats
 };
 inline constexpr std::int64_t delta_scratch(std::int64_t key_dim, std::int64_t value_dim) {
-    return kDeltaChunk * (3 * padded(key_dim) + padded(value_dim) + 3 * kDeltaChunk + 3);
+    return kDeltaChunk * (3 * padded(key_dim) + padded(value_dim) + 3 * kDeltaChunk + 2);
 }
 
 struct FloatKernels {
