@@ -130,6 +130,76 @@ void check_delta(Device& device, const DeltaShape& shape, std::int64_t rows, flo
     }
 }
 
+// Rows [first, first + rows) of `all`.
+DeltaInputs part_of(const DeltaInputs& all, std::int64_t first, std::int64_t rows) {
+    const auto cut = [&](const std::vector<float>& from, std::int64_t cols) {
+        return std::vector<float>(from.begin() + first * cols,
+                                  from.begin() + (first + rows) * cols);
+    };
+    DeltaInputs part = all;
+    part.rows = rows;
+    part.c = cut(all.c, all.cols());
+    part.b = cut(all.b, all.shape.value_heads);
+    part.alpha = cut(all.alpha, all.shape.value_heads);
+    return part;
+}
+
+// A state on a device, behind kStateOffset bytes.
+struct DeviceState {
+    Device& device;
+    Buffer buffer;
+    std::size_t floats;
+
+    DeviceState(Device& on, const std::vector<float>& values)
+        : device(on),
+          buffer(allocate(on, kStateOffset + values.size() * sizeof(float))),
+          floats(values.size()) {
+        device.copy_from_host(address(), values.data(), floats * sizeof(float));
+    }
+    std::byte* address() const { return static_cast<std::byte*>(buffer.address()) + kStateOffset; }
+    std::vector<float> read() const {
+        std::vector<float> out(floats);
+        device.copy_to_host(out.data(), address(), floats * sizeof(float));
+        device.synchronize();
+        return out;
+    }
+};
+
+struct DeltaOutcome {
+    std::vector<float> o;
+    std::vector<float> state;
+};
+// Steps of so many rows each, from `start` on.
+DeltaOutcome run_steps(Device& device, const DeltaInputs& in, const std::vector<float>& start,
+                       const std::vector<std::int64_t>& steps) {
+    const DeviceState state(device, start);
+    DeltaOutcome out;
+    std::int64_t first = 0;
+    for (const std::int64_t rows : steps) {
+        const std::vector<float> o = run_on(device, part_of(in, first, rows), state.buffer);
+        out.o.insert(out.o.end(), o.begin(), o.end());
+        first += rows;
+    }
+    REQUIRE(first == in.rows);
+    out.state = state.read();
+    return out;
+}
+
+// Every device computes the rows in one step, from a state that is not empty.
+void check_on_all(const DeltaInputs& in, const std::string& what) {
+    Numbers numbers(17);
+    const DeltaShape& s = in.shape;
+    const std::vector<float> start = numbers.list(s.value_heads * s.key_dim * s.value_dim);
+    std::vector<double> state(start.begin(), start.end());
+    const std::vector<double> wanted = run_definition(in, state);
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name << ", " << what << ", " << in.rows << " tokens");
+        const DeltaOutcome got = run_steps(*on.device, in, start, {in.rows});
+        check_close(got.o, wanted, kTolerance);
+        check_close(got.state, state, kTolerance);
+    }
+}
+
 DeltaShape delta_shape(std::int64_t key_heads, std::int64_t value_heads, std::int64_t key_dim,
                        std::int64_t value_dim, HeadMap map) {
     DeltaShape shape;
@@ -234,9 +304,6 @@ TEST_CASE("the exact delta rule is the same bits in one step as token by token")
     const DeltaInputs all = make_inputs(shape, kRows, 0.5F);
     const std::size_t state_bytes =
         kStateOffset + at(shape.value_heads * shape.key_dim * shape.value_dim) * sizeof(float);
-    const auto cut = [](const std::vector<float>& rows, std::int64_t row, std::int64_t cols) {
-        return std::vector<float>(rows.begin() + row * cols, rows.begin() + (row + 1) * cols);
-    };
     for (const NamedDevice& on : devices(true)) {
         INFO(on.name);
         const Buffer whole_state = allocate(*on.device, state_bytes);
@@ -244,12 +311,7 @@ TEST_CASE("the exact delta rule is the same bits in one step as token by token")
         const std::vector<float> whole = run_on(*on.device, all, whole_state);
         std::vector<float> singles;
         for (std::int64_t row = 0; row < kRows; ++row) {
-            DeltaInputs one = all;
-            one.rows = 1;
-            one.c = cut(all.c, row, all.cols());
-            one.b = cut(all.b, row, shape.value_heads);
-            one.alpha = cut(all.alpha, row, shape.value_heads);
-            const std::vector<float> o = run_on(*on.device, one, single_state);
+            const std::vector<float> o = run_on(*on.device, part_of(all, row, 1), single_state);
             singles.insert(singles.end(), o.begin(), o.end());
         }
         CHECK(singles == whole);
@@ -259,5 +321,95 @@ TEST_CASE("the exact delta rule is the same bits in one step as token by token")
         on.device->copy_to_host(states[1].data(), single_state.address(), state_bytes);
         on.device->synchronize();
         CHECK(states[0] == states[1]);
+    }
+}
+
+TEST_CASE("heads of 128 equal the recurrence for any number of tokens") {
+    for (const std::int64_t rows : {1, 63, 64, 65, 129, 1000, 2500}) {
+        check_on_all(make_inputs(delta_shape(1, 2, 128, 128, HeadMap::grouped), rows, 0.1F),
+                     "grouped");
+    }
+    for (const HeadMap map : {HeadMap::grouped, HeadMap::tiled}) {
+        check_on_all(make_inputs(delta_shape(2, 6, 128, 128, map), 130, 0.1F),
+                     "three value heads for a key head");
+    }
+}
+
+TEST_CASE("heads of 128 fade at once or not at all or now and then") {
+    const DeltaShape shape = delta_shape(1, 2, 128, 128, HeadMap::grouped);
+    for (const float decay : {0.0F, 1.0e-4F, 40.0F, 400.0F}) {
+        check_on_all(make_inputs(shape, 200, decay), "decay " + std::to_string(decay));
+    }
+    // One row in ten forgets all that was before (e^-1 to e^-2000), the others forget nothing.
+    DeltaInputs in = make_inputs(shape, 400, 1.0F);
+    Numbers numbers(5);
+    for (float& alpha : in.alpha) {
+        const bool forgets = numbers.next() < -0.8F;
+        alpha = forgets ? 1000.0F + numbers.next(999.0F) : -9.0F;
+    }
+    check_on_all(in, "forgets now and then");
+}
+
+TEST_CASE("heads of 128 take keys that are all alike at full strength") {
+    DeltaInputs in = make_inputs(delta_shape(1, 2, 128, 128, HeadMap::grouped), 700, 0.0F);
+    for (float& b : in.b) b = 12.0F;  // beta = 1 - 6e-6
+    for (std::int64_t t = 1; t < in.rows; ++t) {
+        for (std::int64_t i = 0; i < in.keys(); ++i) {
+            float& k = in.c[at(t * in.cols() + in.keys() + i)];
+            k = in.c[at(in.keys() + i)] + 0.02F * k;
+        }
+    }
+    check_on_all(in, "keys alike");
+}
+
+TEST_CASE("values of any size keep their precision in heads of 128") {
+    for (const float size : {1.0e-6F, 1.0e5F}) {
+        DeltaInputs in = make_inputs(delta_shape(1, 1, 128, 128, HeadMap::grouped), 130, 0.1F);
+        for (std::int64_t t = 0; t < in.rows; ++t) {
+            for (std::int64_t i = 2 * in.keys(); i < in.cols(); ++i)
+                in.c[at(t * in.cols() + i)] *= size;
+        }
+        std::vector<double> state(at(128 * 128), 0.0);
+        const std::vector<double> wanted = run_definition(in, state);
+        double largest = 0.0;
+        for (const double x : wanted) largest = std::max(largest, std::abs(x));
+        for (const NamedDevice& on : devices()) {
+            INFO(on.name << ", values up to " << size);
+            const DeltaOutcome got =
+                run_steps(*on.device, in, std::vector<float>(at(128 * 128), 0.0F), {in.rows});
+            double error = 0.0;
+            for (std::size_t i = 0; i < wanted.size(); ++i) {
+                error = std::max(error, std::abs(static_cast<double>(got.o[i]) - wanted[i]));
+            }
+            CHECK(error <= kTolerance * largest);
+        }
+    }
+}
+
+TEST_CASE("a run of the delta rule in two parts equals the run in one") {
+    const DeltaInputs in = make_inputs(delta_shape(1, 2, 128, 128, HeadMap::tiled), 300, 0.1F);
+    const std::vector<float> start(at(2 * 128 * 128), 0.25F);
+    for (const NamedDevice& on : devices()) {
+        const DeltaOutcome whole = run_steps(*on.device, in, start, {300});
+        const std::vector<double> o(whole.o.begin(), whole.o.end());
+        const std::vector<double> state(whole.state.begin(), whole.state.end());
+        for (const std::int64_t first : {1, 64, 100, 260}) {
+            INFO(on.name << ", cut at " << first);
+            const DeltaOutcome parts = run_steps(*on.device, in, start, {first, 300 - first});
+            check_close(parts.o, o, kTolerance);
+            check_close(parts.state, state, kTolerance);
+        }
+    }
+}
+
+TEST_CASE("the exact delta rule of heads of 128 is the same bits however it is cut") {
+    const DeltaInputs in = make_inputs(delta_shape(1, 2, 128, 128, HeadMap::grouped), 150, 0.1F);
+    const std::vector<float> start(at(2 * 128 * 128), 0.25F);
+    for (const NamedDevice& on : devices(true)) {
+        INFO(on.name);
+        const DeltaOutcome whole = run_steps(*on.device, in, start, {150});
+        const DeltaOutcome parts = run_steps(*on.device, in, start, {1, 64, 65, 20});
+        CHECK(parts.o == whole.o);
+        CHECK(parts.state == whole.state);
     }
 }
