@@ -13,6 +13,7 @@
 #include "engine/parked_conversations.hpp"
 #include "engine/request_check.hpp"
 #include "engine/units.hpp"
+#include "strata/backend/device_fault.hpp"
 #include "strata/core/invariant.hpp"
 #include "strata/state/live_session.hpp"
 #include "strata/state/state_hash.hpp"
@@ -196,6 +197,8 @@ Result<Outcome, RequestRefusal> OneConversationEngine::generate(const GenerateRe
 Result<Outcome, RequestRefusal> OneConversationEngine::tell_or_forget(Run& run) {
     try {
         return tell(run);
+    } catch (const DeviceFault& fault) {
+        return Failure{RequestRefusal{RefusalCode::device_lost, fault.what()}};
     } catch (const std::bad_alloc&) {
         // Somewhere between two whole steps: what the session holds cannot be told any more.
         session_->reset();

@@ -25,6 +25,7 @@
 #include "engine/units.hpp"
 #include "protocol/err_line.hpp"
 #include "protocol/load_line.hpp"
+#include "strata/backend/device_fault.hpp"
 
 namespace strata {
 
@@ -84,6 +85,11 @@ class LoadReporter {
     bool complete_ = false;
 };
 
+// Before a request could be served: there is no device that can be used.
+LoadFailure device_failure(const DeviceFault& fault) {
+    return {ExitStatus::no_device_or_memory, std::string("the device failed: ") + fault.what()};
+}
+
 Result<LoadedModel, LoadFailure> load_guarded(const EngineOptions& options, const ModelLoader& load,
                                               LineOutput& output, std::atomic<Stage>& stage) {
     try {
@@ -95,6 +101,8 @@ Result<LoadedModel, LoadFailure> load_guarded(const EngineOptions& options, cons
     } catch (const std::bad_alloc&) {
         return Failure{LoadFailure{ExitStatus::no_device_or_memory,
                                    "not enough memory to load " + options.model_path}};
+    } catch (const DeviceFault& fault) {
+        return Failure{device_failure(fault)};
     }
 }
 
@@ -141,6 +149,39 @@ EngineLimits limits_of(const EngineOptions& options, const Runner& runner) {
     return limits;
 }
 
+Result<std::unique_ptr<Engine>, LoadFailure> make_guarded(LoadedModel& model,
+                                                          const EngineLimits& limits,
+                                                          const std::shared_ptr<StopBoard>& board,
+                                                          const EngineHost& host) {
+    try {
+        auto engine = make_engine(std::move(model.runner), limits, board, host);
+        if (engine) return std::move(engine).value();
+        const bool memory = engine.error().kind == RefusalKind::out_of_memory;
+        return Failure{
+            LoadFailure{memory ? ExitStatus::no_device_or_memory : ExitStatus::bad_option,
+                        engine.error().text}};
+    } catch (const DeviceFault& fault) {
+        return Failure{device_failure(fault)};
+    }
+}
+
+// Serves until the input ends. Says a last line when it cannot go on.
+bool serve(LineLoop& loop, LineOutput& output) {
+    const auto last_words = [&](protocol::ErrCode code, const std::string& text) {
+        output.write(protocol::format(protocol::ErrLine{code, 0, true, text}) + "\n");
+        log_line("strata-engine: " + text);
+        return false;
+    };
+    try {
+        return loop.run();
+    } catch (const DeviceFault& fault) {
+        return last_words(protocol::ErrCode::device_lost, fault.what());
+    } catch (const std::exception& fault) {
+        return last_words(protocol::ErrCode::internal,
+                          std::string("the engine cannot go on: ") + fault.what());
+    }
+}
+
 ExitStatus leave_with(const LoadFailure& failure) {
     log_line("strata-engine: " + failure.text);
     return failure.status;
@@ -182,22 +223,14 @@ ExitStatus run_engine_process(const EngineOptions& options, const ProcessPipes& 
     const EngineHost host{&segments,
                           {[&] { return reader.sample_host_memory(); }, &trim_heap,
                            [] { std::this_thread::sleep_for(kCountedLateMs); }}};
-    auto engine = make_engine(std::move(model->runner), limits, board, host);
-    if (!engine) {
-        const bool memory = engine.error().kind == RefusalKind::out_of_memory;
-        return leave({memory ? ExitStatus::no_device_or_memory : ExitStatus::bad_option,
-                      engine.error().text});
-    }
+    auto engine = make_guarded(*model, limits, board, host);
+    if (!engine) return leave(engine.error());
     stage = Stage::serving;
-    try {
-        LineLoop loop(**engine, inbox, *board, output, log_line);
-        return loop.run() ? ExitStatus::ended : ExitStatus::fatal;
-    } catch (const std::exception& fault) {
-        const std::string text = std::string("the engine cannot go on: ") + fault.what();
-        const protocol::ErrLine last{protocol::ErrCode::internal, 0, true, text};
-        output.write(protocol::format(last) + "\n");
-        return leave({ExitStatus::fatal, text});
-    }
+    LineLoop loop(**engine, inbox, *board, output, log_line);
+    if (serve(loop, output)) return ExitStatus::ended;
+    // A device that was lost is not asked for anything more, its memory included: some calls would
+    // wait for ever.
+    ::_exit(static_cast<int>(ExitStatus::fatal));
 }
 
 int engine_main(int argc, const char* const* argv, const ModelLoader& load) {

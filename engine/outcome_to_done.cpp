@@ -92,6 +92,8 @@ protocol::ErrCode code_of(RefusalCode code) {
             return protocol::ErrCode::out_of_memory;
         case RefusalCode::restore_failed:
             return protocol::ErrCode::restore_failed;
+        case RefusalCode::device_lost:
+            return protocol::ErrCode::device_lost;
     }
     return protocol::ErrCode::internal;
 }
@@ -143,7 +145,8 @@ protocol::DoneLine done_line(const GenerateRequest& request, const Outcome& outc
 }
 
 protocol::ErrLine err_line(const GenerateRequest& request, const RequestRefusal& refusal) {
-    const bool fatal = refusal.code == RefusalCode::restore_failed;
+    const bool fatal =
+        refusal.code == RefusalCode::restore_failed || refusal.code == RefusalCode::device_lost;
     return {code_of(refusal.code), request.id, fatal, refusal.text};
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/state/page_rows.hpp"
 #include "engine/state/transfer.hpp"
+#include "strata/backend/device_fault.hpp"
 #include "strata/core/invariant.hpp"
 
 namespace strata {
@@ -124,6 +125,8 @@ Result<PassEnd> LiveSession::read(std::span<const TokenId> ids, std::span<float>
     } catch (const std::bad_alloc&) {
         return refuse_memory("no memory for a forward pass of " + std::to_string(ids.size()) +
                              " tokens at position " + std::to_string(frontier()));
+    } catch (const DeviceFault&) {
+        throw;
     } catch (const std::exception& fault) {
         return refuse("a forward pass failed at position " + std::to_string(frontier()) + ": " +
                       fault.what());

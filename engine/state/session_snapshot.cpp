@@ -9,6 +9,7 @@
 #include "engine/state/image_check.hpp"
 #include "engine/state/page_rows.hpp"
 #include "engine/state/transfer.hpp"
+#include "strata/backend/device_fault.hpp"
 #include "strata/core/invariant.hpp"
 #include "strata/state/live_session.hpp"
 
@@ -131,6 +132,9 @@ Result<CaptureFigures> LiveSession::capture(const ConversationImage& image, cons
     } catch (const std::bad_alloc&) {
         store_->discard(made);
         return refuse_memory("no memory");  // short: it must not need any
+    } catch (const DeviceFault&) {
+        store_->discard(made);
+        throw;
     } catch (const std::exception& fault) {
         store_->discard(made);
         return refuse("the device failed while " + std::to_string(frontier()) +
@@ -210,6 +214,8 @@ RestoreOutcome LiveSession::restore(const ConversationImage& image, Position pos
         device().synchronize();
     } catch (const std::bad_alloc&) {
         return fail("no memory");
+    } catch (const DeviceFault&) {
+        throw;  // still INVALID
     } catch (const std::exception& fault) {
         return fail(fault.what());
     }

@@ -93,6 +93,7 @@ enum class RefusalCode : std::uint8_t {
     too_long,
     out_of_memory,
     restore_failed,  // a conversation came back half: the engine must end
+    device_lost,     // the device failed: the engine must end
 };
 struct RequestRefusal {
     RefusalCode code = RefusalCode::bad_field;
@@ -169,7 +170,8 @@ class Engine {
     // ends in the middle of a request refuses it late and loses the live conversation.) A request
     // that cancel() reached ends with FinishReason::cancel, one whose forward pass failed with
     // FinishReason::error: then the live conversation is lost, and the next request starts from
-    // nothing.
+    // nothing. A device that failed (DeviceFault) is a refusal of its own, and the engine's end;
+    // from every other call here it is thrown.
     virtual Result<Outcome, RequestRefusal> generate(const GenerateRequest& request,
                                                      EngineEvents& events) = 0;
 

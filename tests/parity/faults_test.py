@@ -2,8 +2,9 @@
 """The parity scripts find each planted fault in a real engine, and find nothing in the same program
 without one.
 
-usage: faults_test.py FAULTY_ENGINE MODEL
+usage: faults_test.py FAULTY_ENGINE MODEL SERVER
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -70,16 +71,53 @@ def verify_ends_the_engine(program, model):
     return "verify: a flipped page was answered from"
 
 
+def lost_device_ends_the_engine(program, model):
+    """A long prompt loses the device: that request is refused, the engine says so and ends."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    from parity import engine, prompts, tokens
+    vocabulary = tokens.load(model)
+    short, long = prompts.chat(vocabulary, 0, 300), prompts.chat(vocabulary, 1, 1500)
+    with engine.Engine(program, model) as process:
+        process.ask(short.first(), short.root, 8)
+        try:
+            process.ask(long.first(), long.root, 8)
+        except engine.EngineDied as fault:
+            status = process.process.wait(30)
+            said = "device_lost" in str(fault) and "the planted fault" in str(fault)
+            return None if status == 5 and said else f"lost_device: status {status}, wanted 5 after ERR: {fault}"
+    return "lost_device: a lost device has answered"
+
+
+def next_epoch_serves(server, program, model, folder):
+    """The same behind a server: one request fails, the next one is answered by the next engine."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    from parity import server as serving
+    long = "Tell me about the sea and the ships on it. " * 80
+    with serving.Server(server, program, model, folder, []) as running:
+        running.chat([{"role": "user", "content": "Hello."}])
+        body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": long}], "max_tokens": 4})
+        status, text = running.request("POST", "/v1/chat/completions", body)
+        if status < 500 or "device_lost" not in text:
+            return f"lost_device behind a server: status {status}, {text[:300]}"
+        running.wait_until_ready()
+        running.chat([{"role": "user", "content": "Hello."}])
+        metrics = running.request("GET", "/metrics")[1]
+        return None if '"epoch":2' in metrics else f"lost_device behind a server: not epoch 2: {metrics[:300]}"
+
+
 def main():
-    program, model = sys.argv[1:3]
+    program, model, server = sys.argv[1:4]
     found = []
     with tempfile.TemporaryDirectory(prefix="strata-faults-") as folder:
         for fault, scenario, named in PLANTED:
             found.append(judged(wrapper(folder, program, fault), model, fault, scenario, named))
         found.append(verify_ends_the_engine(wrapper(folder, program, "flipped_page"), model))
+        lost = wrapper(folder, program, "lost_device")
+        found.append(lost_device_ends_the_engine(lost, model))
+        found.append(next_epoch_serves(server, lost, model, folder))
     found = [problem for problem in found if problem]
     print("\n".join(found))
-    print(f"{len(PLANTED) + 1} runs, {len(found)} judged wrongly")
+    print(f"{len(PLANTED) + 3} runs, {len(found)} judged wrongly")
     return 1 if found else 0
 
 

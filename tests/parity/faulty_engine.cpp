@@ -5,6 +5,7 @@
 //   --fault skipped_restore   K/V pages that should come from host memory do not
 //   --fault forced_hit        a new conversation is read behind the head of an earlier one, so that
 //                             the cache finds what it should not
+//   --fault lost_device       the device fails when a conversation wants its fourth K/V page
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -19,12 +20,13 @@
 #include <unistd.h>
 
 #include "engine/engine_process.hpp"
+#include "strata/backend/device_fault.hpp"
 
 namespace strata::tests {
 
 namespace {
 
-enum class Fault { none, flipped_page, skipped_restore, forced_hit };
+enum class Fault { none, flipped_page, skipped_restore, forced_hit, lost_device };
 
 // Copies into buffers of a page's size are restores: everything else that is copied from host
 // memory goes into the running state.
@@ -36,6 +38,9 @@ class FaultyDevice : public Device {
 
     DeviceFacts facts() const override { return inner_->facts(); }
     Result<Buffer> allocate(std::size_t bytes) override {
+        if (fault_ == Fault::lost_device && bytes == page_bytes_ && pages_.size() >= kPagesHeld) {
+            throw DeviceFault("the planted fault");
+        }
         auto buffer = inner_->allocate(bytes);
         if (buffer.ok() && bytes > 0 && bytes == page_bytes_) {
             pages_[static_cast<const std::byte*>(buffer->address())] = bytes;
@@ -72,6 +77,8 @@ class FaultyDevice : public Device {
     }
 
   private:
+    static constexpr std::size_t kPagesHeld = 3;
+
     bool is_page(const void* address) const {
         const auto* at = static_cast<const std::byte*>(address);
         const auto after = pages_.upper_bound(at);
@@ -196,6 +203,7 @@ std::optional<Fault> fault_named(std::string_view name) {
     if (name == "flipped_page") return Fault::flipped_page;
     if (name == "skipped_restore") return Fault::skipped_restore;
     if (name == "forced_hit") return Fault::forced_hit;
+    if (name == "lost_device") return Fault::lost_device;
     return std::nullopt;
 }
 
@@ -209,8 +217,9 @@ int run(std::vector<const char*> arguments) {
         break;
     }
     if (!fault || (*fault == Fault::forced_hit && !swap_heads_on_stdin())) {
-        std::fputs("--fault: allowed are none, flipped_page, skipped_restore, forced_hit\n",
-                   stderr);
+        std::fputs(
+            "--fault: allowed are none, flipped_page, skipped_restore, forced_hit, lost_device\n",
+            stderr);
         return static_cast<int>(ExitStatus::bad_option);
     }
     const auto load = [planted = *fault](const EngineOptions& options, const LoadProgress& say) {

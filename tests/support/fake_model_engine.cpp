@@ -15,6 +15,7 @@
 
 #include "engine/engine_process.hpp"
 #include "fake_runner.hpp"
+#include "strata/backend/device_fault.hpp"
 
 namespace strata::tests {
 namespace {
@@ -96,6 +97,9 @@ Result<LoadedModel, LoadFailure> load_fake(const EngineOptions& options,
         if (pass.first >= behaviour.get("stuck_at", INT64_MAX)) sleep_ms(60'000);
         if (pass.first >= behaviour.get("bus_at", INT64_MAX)) touch_shrunk_mapping();
         if (pass.first >= behaviour.get("state_grows_at", INT64_MAX)) model->grow_state();
+        if (pass.first >= behaviour.get("device_lost_at", INT64_MAX)) {
+            throw DeviceFault("the fake device fell off the bus");
+        }
         if (behaviour.get("talks") != 0 && !said) print_foreign_text();
         said = true;
     };

@@ -39,6 +39,7 @@ std::byte* row_address(const SequenceMemory& memory, std::size_t layer, Position
 }  // namespace
 
 Result<Buffer> FakeDevice::allocate(std::size_t bytes) {
+    called();
     if (*held_ + bytes > limit_bytes) {
         return refuse_memory("the fake device has no " + std::to_string(bytes) + " bytes");
     }
@@ -61,14 +62,17 @@ Result<Buffer> FakeDevice::upload_values(const StoredTensor&) {
 }
 
 void FakeDevice::copy_to_host(void* to, const void* from_device, std::size_t bytes) {
+    called();
     std::memcpy(to, from_device, bytes);
 }
 
 void FakeDevice::copy_from_host(void* to_device, const void* from, std::size_t bytes) {
+    called();
     std::memcpy(to_device, from, bytes);
 }
 
 void FakeDevice::copy_on_device(void* to_device, const void* from_device, std::size_t bytes) {
+    called();
     std::memcpy(to_device, from_device, bytes);
 }
 

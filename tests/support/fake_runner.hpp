@@ -38,8 +38,14 @@ class FakeDevice : public Device {
 
     std::size_t held_bytes() const { return *held_; }
     std::size_t limit_bytes = SIZE_MAX;
+    // Before each allocation and each copy: may throw.
+    std::function<void()> on_call;
 
   private:
+    void called() const {
+        if (on_call) on_call();
+    }
+
     // Outlives the device in its buffers' owners.
     std::shared_ptr<std::size_t> held_ = std::make_shared<std::size_t>(0);
 };

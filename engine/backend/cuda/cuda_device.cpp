@@ -49,7 +49,11 @@ class CudaDevice final : public Device {
         ops_->written_by_copy(address, bytes);
         std::shared_ptr<void> owner(
             address, [held = *buffer, ops = std::weak_ptr<cuda::CudaOps>(ops_)](void*) mutable {
-                if (const auto alive = ops.lock()) alive->flush();
+                try {
+                    if (const auto alive = ops.lock()) alive->flush();
+                } catch (const DeviceFault&) {
+                    // Told by the next call that may throw: owners end in destructors.
+                }
                 held = {};
             });
         return Buffer(address, bytes, std::move(owner));
@@ -181,7 +185,7 @@ Result<std::unique_ptr<Device>> make_cuda_device(const CudaDeviceOptions& option
         return std::unique_ptr<Device>(
             std::make_unique<CudaDevice>(options.number, properties, stream, options.exact,
                                          std::move(library), std::move(without)));
-    } catch (const cuda::DeviceFault& fault) {
+    } catch (const DeviceFault& fault) {
         return refuse(std::string("CUDA device ") + std::to_string(options.number) + ": " +
                       fault.what());
     }

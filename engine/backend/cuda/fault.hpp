@@ -1,18 +1,13 @@
 // Answers of the CUDA runtime that are not success.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 
 #include <cuda_runtime.h>
 
-namespace strata::cuda {
+#include "strata/backend/device_fault.hpp"
 
-// The device or its driver failed: what it had enqueued is lost. Out of memory is none of these.
-class DeviceFault : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-};
+namespace strata::cuda {
 
 inline void check(cudaError_t status, const char* what) {
     if (status == cudaSuccess) return;

@@ -86,4 +86,33 @@ TEST_CASE("a broken invariant ends the process at once with status 70 and says w
                                          Catch::Contains("live_session.cpp"));
 }
 
+TEST_CASE("a device that fails ends the engine with its fatal line and status 5") {
+    FakeModelProcess engine("hybrid,device_lost_at=64");
+    engine.await_ready();
+    engine.send(gen(1, 3, prompt_of(20)));
+    REQUIRE_FALSE(engine.lines_until("DONE").empty());
+    engine.send(gen(2, 3, prompt_of(200, 9)));
+    const auto end = engine.wait(Ms(5000));
+    REQUIRE(end);
+    CHECK(end->exited);
+    CHECK(end->status == 5);
+    const auto lines = engine.rest();
+    REQUIRE_FALSE(lines.empty());
+    CHECK(lines.back() == "ERR device_lost id=2 fatal=1 text=the fake device fell off the bus");
+    for (const std::string& line : lines) CHECK_FALSE(line.starts_with("DONE"));
+    CHECK_THAT(engine.stderr_text(),
+               Catch::Contains("strata-engine: the fake device fell off the bus"));
+}
+
+TEST_CASE("a device that fails before the first request is no usable device") {
+    FakeModelProcess engine("hybrid,device_lost_at=0", {"--chunk-ms", "250"});
+    const auto end = engine.wait(Ms(5000));
+    REQUIRE(end);
+    CHECK(end->exited);
+    CHECK(end->status == 4);
+    for (const std::string& line : engine.rest()) CHECK(line.starts_with("LOAD"));
+    CHECK_THAT(engine.stderr_text(),
+               Catch::Contains("the device failed: the fake device fell off the bus"));
+}
+
 }  // namespace strata::tests

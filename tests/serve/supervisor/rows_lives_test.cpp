@@ -194,6 +194,24 @@ TEST_CASE("a fatal line and a crash are told as the fatal line", "[C12]") {
     CHECK(harness.finish() == "");
 }
 
+TEST_CASE("a lost device costs one request and the next epoch serves", "[C10]") {
+    const StartsFile starts;
+    Harness harness(
+        starts.config({"load 0", "ready", "on 1", "await GEN", "tokens 2",
+                       "line ERR device_lost id=$ID fatal=1 text=gone", "exit 5", "end"}));
+    const auto broken = harness.submit(20);
+    const auto queued = harness.submit(3);
+    REQUIRE(harness.run_until([&] { return broken->ended() && queued->ended(); }, seconds(8)));
+    REQUIRE(broken->failure);
+    CHECK(broken->failure->kind == FailureKind::engine_died);
+    CHECK(contains(broken->failure->text, "device_lost: gone"));
+    CHECK_FALSE(broken->done);
+    REQUIRE(queued->done);
+    CHECK(queued->ticket->epoch == 2);
+    CHECK(queued->tokens.size() == 3);
+    CHECK(harness.finish() == "");
+}
+
 TEST_CASE("a refused option ends in FAILED with the words of the real process") {
     Harness harness({"err --threads 0 is out of range, allowed are 1 to 256", "exit 2"});
     REQUIRE(
