@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, and runs every test that needs no GPU.
+# Installs what is missing, builds everything (the CUDA backend wherever nvcc is), and runs every test that
+# needs no GPU.
 #
 #   tools/test.sh [ctest options]     e.g. tools/test.sh -L fast, tools/test.sh -R tokenizer
 set -euo pipefail
