@@ -34,6 +34,7 @@ ApiError no_engine(const EngineView& view) {
 }
 
 std::optional<std::uint64_t> number_of(std::string_view entry) {
+    if (entry.size() > 1 && entry.front() == '0') return std::nullopt;  // 03 names no entry
     std::uint64_t value = 0;
     const char* const end = entry.data() + entry.size();
     const auto parsed = std::from_chars(entry.data(), end, value);

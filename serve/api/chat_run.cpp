@@ -117,9 +117,17 @@ void ChatRun::begin_answer() {
 }
 
 void ChatRun::client_left() {
+    let_go("the client left");
+}
+
+void ChatRun::client_too_slow(const std::string& how) {
+    let_go("the client was cut off: " + how);
+}
+
+void ChatRun::let_go(std::string why) {
     if (phase_ == Phase::ended) return;
     if (submitted_) places_.engine.cancel(*submitted_);
-    finish(AnswerFinish::cancel, "the client left");
+    finish(AnswerFinish::cancel, std::move(why));
 }
 
 std::string ChatRun::keep_alive() {

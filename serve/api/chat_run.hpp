@@ -73,6 +73,7 @@ class ChatRun final : public Exchange,
     void start(std::string body);
 
     void client_left() override;
+    void client_too_slow(const std::string& how) override;
     std::string keep_alive() override;
 
     void on_admitted(const Ticket& ticket) override;
@@ -86,6 +87,7 @@ class ChatRun final : public Exchange,
     enum class Phase : std::uint8_t { preparing, waiting, running, ended };
 
     void on_prepared(ApiResult<PreparedChat> prepared);
+    void let_go(std::string why);
     void begin_answer();
     void note_position();
     void show(DecodedText text);

@@ -36,8 +36,10 @@ class ReplySink {
 class Exchange {
   public:
     virtual ~Exchange() = default;
-    // The connection is gone or too slow: the work ends, the sink hears nothing more.
+    // The connection is gone: the work ends, the sink hears nothing more.
     virtual void client_left() = 0;
+    // As client_left: it is there, and does not take its answer. `how`: in words, for the log.
+    virtual void client_too_slow(const std::string& how) = 0;
     // A frame that says "still here" in the words of this stream's dialect.
     virtual std::string keep_alive() = 0;
 };

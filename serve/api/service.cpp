@@ -57,6 +57,7 @@ class PendingCall final : public Exchange {
         left_ = true;
         sink_.reset();
     }
+    void client_too_slow(const std::string&) override { client_left(); }
     std::string keep_alive() override { return {}; }
     bool left() const { return left_; }
     // Of who waits; nobody does any more when it is null.

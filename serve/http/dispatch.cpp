@@ -1,6 +1,7 @@
 // One case for each route.
 #include "serve/http/dispatch.hpp"
 
+#include <array>
 #include <utility>
 
 #include "serve/api/cache_calls.hpp"
@@ -39,6 +40,25 @@ ApiError not_supported_error(const std::string& path) {
     return error;
 }
 
+// What a route reads of its query.
+std::span<const std::string_view> query_names(Route route) {
+    static constexpr std::array<std::string_view, 2> kMetrics = {"format", "rows"};
+    static constexpr std::array<std::string_view, 1> kLoad = {"wait"};
+    static constexpr std::array<std::string_view, 1> kSlots = {"fail_on_no_slot"};
+    if (route == Route::metrics) return kMetrics;
+    if (route == Route::load || route == Route::unload) return kLoad;
+    if (route == Route::slots) return kSlots;
+    return {};
+}
+
+ApiError query_error(const QueryFault& fault) {
+    ApiError error;
+    error.param = std::string(fault.name);
+    error.code = "invalid_value";
+    error.message = error.param + " " + fault.words;
+    return error;
+}
+
 ApiResult<Reply> metrics_reply(Service& service, const HttpRequest& request) {
     const std::string& query = request.target.query;
     const ApiResult<MetricsWish> wish =
@@ -52,7 +72,12 @@ ApiResult<Reply> metrics_reply(Service& service, const HttpRequest& request) {
 
 std::shared_ptr<Exchange> dispatch(Service& service, PageFiles* pages, HttpRequest request,
                                    const RequestFacts& facts, std::shared_ptr<ReplySink> sink) {
-    switch (request.match.route) {
+    const Route route = request.match.route;
+    if (const auto fault = query_fault(request.target.query, query_names(route))) {
+        sink->refuse(query_error(*fault));
+        return nullptr;
+    }
+    switch (route) {
         case Route::chat_completions:
             return service.chat_completions(facts, std::move(request.body), std::move(sink));
         case Route::completions:

@@ -10,6 +10,8 @@ namespace strata::serve {
 
 namespace {
 
+constexpr std::size_t kHeaderShownBytes = 64;  // of a client's header in an error message
+
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
         return std::tolower(x) == std::tolower(y);
@@ -46,6 +48,18 @@ bool is_json(std::string_view content_type) {
            equal_ignoring_case(type.substr(type.size() - kSuffix.size()), kSuffix);
 }
 
+// A body that is packed would be read as broken JSON.
+std::optional<ApiError> encoding_refusal(const RequestHead& head) {
+    const std::string& given = head.content_encoding;
+    if (given.empty() || equal_ignoring_case(given, "identity")) return std::nullopt;
+    ApiError error;
+    error.kind = ErrorKind::unsupported_media;
+    error.code = "unsupported_content_encoding";
+    error.message = "Content-Encoding is " + given.substr(0, kHeaderShownBytes) +
+                    "; allowed: identity, or none: send the body as it is";
+    return error;
+}
+
 std::optional<ApiError> body_refusal(const RequestHead& head, const HttpSettings& settings,
                                      Route route) {
     const bool api_post = head.method == Method::post && route != Route::not_supported;
@@ -61,6 +75,7 @@ std::optional<ApiError> body_refusal(const RequestHead& head, const HttpSettings
         error.message = "send the body as JSON with the header Content-Type: application/json";
         return error;
     }
+    if (auto refusal = encoding_refusal(head)) return refusal;
     if (!head.expect.empty() && !equal_ignoring_case(head.expect, "100-continue")) {
         ApiError error;
         error.kind = ErrorKind::expectation_failed;

@@ -25,6 +25,7 @@ struct RequestHead {
     std::string authorization;
     std::string x_api_key;
     std::string content_type;
+    std::string content_encoding;
     std::string accept;
     std::string accept_encoding;
     std::string if_none_match;

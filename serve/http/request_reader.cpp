@@ -30,6 +30,17 @@ std::string field(const Fields& request, std::string_view name) {
     return {value.data(), value.size()};
 }
 
+// Of a header that may be given in parts (RFC 9110, 5.3).
+std::string all_of(const Fields& request, http::field name) {
+    std::string out;
+    const auto [begin, end] = request.equal_range(name);
+    for (auto each = begin; each != end; ++each) {
+        out += out.empty() ? "" : ", ";
+        out.append(each->value().data(), each->value().size());
+    }
+    return out;
+}
+
 Method method_of(http::verb verb) {
     if (verb == http::verb::get) return Method::get;
     if (verb == http::verb::head) return Method::head;
@@ -52,6 +63,7 @@ RequestHead head_of(const http::request_parser<http::string_body>& parser) {
     head.authorization = field(request, http::field::authorization);
     head.x_api_key = field(request, "x-api-key");
     head.content_type = field(request, http::field::content_type);
+    head.content_encoding = all_of(request, http::field::content_encoding);
     head.accept = field(request, http::field::accept);
     head.accept_encoding = field(request, http::field::accept_encoding);
     head.if_none_match = field(request, http::field::if_none_match);
@@ -65,6 +77,21 @@ RequestHead head_of(const http::request_parser<http::string_body>& parser) {
         head.content_length = length ? *length : 0;
     }
     return head;
+}
+
+bool has_bare_line_feed(std::string_view lines) {
+    for (std::size_t at = lines.find('\n'); at != std::string_view::npos;
+         at = lines.find('\n', at + 1)) {
+        if (at == 0 || lines[at - 1] != '\r') return true;
+    }
+    return false;
+}
+
+ApiError bare_line_feed() {
+    ApiError error;
+    error.code = "bad_request";
+    error.message = "a line of the chunked body ends with LF; allowed: CR LF (RFC 9112, 7.1)";
+    return error;
 }
 
 ApiError malformed(const boost::beast::error_code& code) {
@@ -155,6 +182,8 @@ RequestReader::Outcome RequestReader::feed_body(bool& need_more) {
         if (code == http::error::body_limit) return refuse(body_too_large(limits_.body_bytes_max));
         if (code && code != http::error::need_more) return refuse(malformed(code));
         if (code == http::error::need_more && used == 0) {
+            // Beast waits for the CRLF that ends a chunk's line. A LF alone ends it for some.
+            if (has_bare_line_feed(connection_->buffered())) return refuse(bare_line_feed());
             need_more = true;
             return Outcome::ready;
         }

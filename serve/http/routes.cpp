@@ -8,6 +8,8 @@ namespace strata::serve {
 
 namespace {
 
+constexpr std::size_t kShownBytes = 40;  // of a client's value in an error message
+
 enum class Verbs : std::uint8_t { get, post, erase };
 
 struct Row {
@@ -94,6 +96,21 @@ std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_s
     return out;
 }
 
+struct QueryItem {
+    std::string_view name;
+    std::string_view value;  // as sent
+};
+
+// Takes the first item off `query`; none when nothing is left.
+std::optional<QueryItem> next_item(std::string_view& query) {
+    if (query.empty()) return std::nullopt;
+    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::string_view item = query.substr(0, end);
+    query.remove_prefix(std::min(end + 1, query.size()));
+    const std::size_t equals = std::min(item.find('='), item.size());
+    return QueryItem{item.substr(0, equals), item.substr(std::min(equals + 1, item.size()))};
+}
+
 // Of "http://" or "https://" at the beginning, in any case; 0 when there is none.
 std::size_t scheme_bytes(std::string_view target) {
     for (const std::string_view scheme : {"http://", "https://"}) {
@@ -117,6 +134,8 @@ std::optional<RouteMatch> match_route(Method method, std::string_view path, bool
             std::string_view rest = path.substr(row.path.size());
             if (!rest.ends_with(row.after) || rest.size() == row.after.size()) continue;
             rest.remove_suffix(row.after.size());
+            // Names of models have slashes, entries of the cache do not.
+            if (row.route != Route::model && rest.find('/') != std::string_view::npos) continue;
             match.rest = std::string(rest);
         } else if (path != row.path) {
             continue;
@@ -163,13 +182,25 @@ std::optional<Target> parse_target(std::string_view target) {
 }
 
 std::optional<std::string> query_value(std::string_view query, std::string_view name) {
-    while (!query.empty()) {
-        const std::size_t end = std::min(query.find('&'), query.size());
-        const std::string_view item = query.substr(0, end);
-        query.remove_prefix(std::min(end + 1, query.size()));
-        const std::size_t equals = std::min(item.find('='), item.size());
-        if (item.substr(0, equals) != name) continue;
-        return percent_decoded(item.substr(std::min(equals + 1, item.size())), true);
+    while (const std::optional<QueryItem> item = next_item(query)) {
+        if (item->name == name) return percent_decoded(item->value, true);
+    }
+    return std::nullopt;
+}
+
+std::optional<QueryFault> query_fault(std::string_view query,
+                                      std::span<const std::string_view> names) {
+    for (const std::string_view name : names) {
+        std::size_t times = 0;
+        std::string_view left = query;
+        while (const std::optional<QueryItem> item = next_item(left)) {
+            if (item->name != name) continue;
+            if (++times > 1) return QueryFault{name, "is given twice; allowed: once"};
+            if (!percent_decoded(item->value, true)) {
+                return QueryFault{name, "is " + std::string(item->value.substr(0, kShownBytes)) +
+                                            ", which is no percent-encoded text"};
+            }
+        }
     }
     return std::nullopt;
 }

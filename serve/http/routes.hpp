@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -57,5 +58,14 @@ std::optional<Target> parse_target(std::string_view target);
 
 // The value of `name` in a query; none when it is not there.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
+
+// Of two values one reader takes the first and another the last: there may be one.
+struct QueryFault {
+    std::string_view name;
+    std::string words;  // "is given twice; ..."
+};
+// The first of `names` that is given twice or is no percent-encoded text.
+std::optional<QueryFault> query_fault(std::string_view query,
+                                      std::span<const std::string_view> names);
 
 }  // namespace strata::serve

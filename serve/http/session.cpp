@@ -146,10 +146,24 @@ net::awaitable<bool> Session::answer(std::shared_ptr<Outbox> outbox,
     const bool whole = co_await write_answer(*outbox, exchange.get());
     if (!whole) {
         outbox->close();
-        if (exchange) exchange->client_left();
+        if (exchange) end_exchange(*exchange, *outbox);
     }
     co_await stop_watching();
     co_return whole && outbox->keep_alive() && !client_left_;
+}
+
+// Why the answer is not with the client: it left, or it is there and does not read.
+void Session::end_exchange(Exchange& exchange, const Outbox& outbox) const {
+    const HttpLimits& limits = places_.settings.limits;
+    if (outbox.stuck()) {
+        exchange.client_too_slow("more than " + std::to_string(limits.unsent_bytes_max) +
+                                 " bytes of its answer were unread");
+    } else if (connection_->expired()) {
+        exchange.client_too_slow("it read nothing of its answer for " +
+                                 std::to_string(limits.write_stall_time.count()) + " ms");
+    } else {
+        exchange.client_left();
+    }
 }
 
 // False: the client is gone, or too slow.

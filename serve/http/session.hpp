@@ -53,6 +53,7 @@ class Session : public std::enable_shared_from_this<Session> {
     boost::asio::awaitable<bool> refuse(const ApiError& error, bool keep_alive);
     boost::asio::awaitable<bool> answer(std::shared_ptr<Outbox> outbox,
                                         std::shared_ptr<Exchange> exchange);
+    void end_exchange(Exchange& exchange, const Outbox& outbox) const;
     boost::asio::awaitable<bool> write_answer(Outbox& outbox, Exchange* exchange);
     std::chrono::milliseconds silence_allowed() const;
     boost::asio::awaitable<bool> fill_silence(Outbox& outbox, Exchange* exchange);

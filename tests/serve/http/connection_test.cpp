@@ -264,3 +264,52 @@ TEST_CASE("a stopping server ends idle connections and finishes answers") {
     HttpClient late(server.port());
     CHECK_FALSE(late.connected());
 }
+
+TEST_CASE("a chunked body whose lines end with LF alone is refused at once") {
+    LocalServer server;
+    const std::string head =
+        "POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const std::string body = R"({"content":"hi"})";
+    for (const std::string& chunks :
+         {std::string("10\n") + body + "\n0\n\n", std::string("10\n"),
+          "10\r\n" + body + "\n0\r\n\r\n", "10\r\n" + body + "\r\n0\n\n",
+          "10\r\n" + body + "\r\n0\r\nx: y\n\n"}) {
+        INFO(chunks);
+        HttpClient client(server.port());
+        REQUIRE(client.send(head + chunks));
+        const auto response = client.response(3s);  // a slow body has 30
+        REQUIRE(response);
+        CHECK(response->status == 400);
+    }
+    // With CR LF it is taken, also byte by byte.
+    HttpClient client(server.port());
+    for (const char c : head + "10\r\n" + body + "\r\n0\r\nx: y\r\n\r\n") {
+        REQUIRE(client.send(std::string(1, c)));
+    }
+    CHECK(client.response()->status == 200);
+}
+
+TEST_CASE("a query value that is given twice is refused with its name") {
+    LocalServer server;
+    for (const char* request : {"/metrics?rows=1&rows=2", "/metrics?format=json&rows=%zz",
+                                "/slots?fail_on_no_slot=1&fail_on_no_slot=0"}) {
+        INFO(request);
+        const auto response = get(server.port(), request);
+        CHECK(response->status == 400);
+        CHECK(response->body.find(R"("code":"invalid_value")") != std::string::npos);
+    }
+    CHECK(get(server.port(), "/metrics?rows=1")->status == 200);
+}
+
+TEST_CASE("a packed body is refused with the header that says so") {
+    LocalServer server;
+    HttpClient client(server.port());
+    REQUIRE(client.send(post_request("/tokenize", R"({"content":"hi"})",
+                                     "Content-Encoding: gzip\r\nContent-Encoding: br\r\n")));
+    const auto response = client.response();
+    REQUIRE(response);
+    CHECK(response->status == 415);
+    CHECK(response->body.find("Content-Encoding is gzip, br; allowed: identity") !=
+          std::string::npos);
+}

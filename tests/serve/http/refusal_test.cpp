@@ -200,7 +200,8 @@ TEST_CASE("a client that leaves is a cancel in the metrics as in the log") {
     const HttpResponse metrics = ask(server, get_request("/metrics"));
     const json::value row = json::parse(metrics.body).at("requests").at(0);
     CHECK(row.at("finish").as_string() == "cancel");
-    CHECK(row.at("prompt_tokens").as_int64() > 0);
+    CHECK(row.at("prompt_length").as_int64() > 0);
+    CHECK(row.at("prompt_tokens").as_int64() == 0);  // nothing was read
     CHECK(serve::summary_line(server.finished.at(0)).find(", cancel (") != std::string::npos);
     CHECK(metrics.body.find("E0") == std::string::npos);
     CHECK(metrics.body.find(R"("tok_s":0})") != std::string::npos);

@@ -93,6 +93,25 @@ TEST_CASE("a POST has a JSON content type") {
     }
 }
 
+TEST_CASE("a body that is packed is refused with the header and its value") {
+    for (const char* good : {"", "identity", "Identity"}) {
+        RequestHead head = post();
+        head.content_encoding = good;
+        INFO(good);
+        CHECK_FALSE(refusal_of(head));
+    }
+    for (const char* bad : {"gzip", "br", "gzip, identity", "x"}) {
+        RequestHead head = post();
+        head.content_encoding = bad;
+        INFO(bad);
+        const HeadVerdict verdict = judge_head(head, HttpSettings{}, nullptr);
+        REQUIRE(verdict.refusal);
+        CHECK(verdict.refusal->kind == ErrorKind::unsupported_media);
+        CHECK(verdict.refusal->message.starts_with("Content-Encoding is " + std::string(bad) +
+                                                   "; allowed: identity"));
+    }
+}
+
 TEST_CASE("a declared body is refused one byte over the limit") {
     HttpSettings settings;
     settings.limits.body_bytes_max = 1000;

@@ -1,6 +1,8 @@
 // Paths, methods and targets.
 #include "serve/http/routes.hpp"
 
+#include <array>
+
 #include <catch2/catch.hpp>
 
 using namespace strata::serve;
@@ -33,6 +35,13 @@ TEST_CASE("each path has its route and its methods") {
         {Method::get, "/", Route::page, true, true},
         {Method::post, "/", Route::page, false, true},
         {Method::options, "/v1/chat/completions", Route::chat_completions, true, false},
+        {Method::get, "/cache", Route::cache_list, true, false},
+        {Method::erase, "/cache", Route::cache_list, false, false},
+        {Method::erase, "/cache/3", Route::cache_entry, true, false},
+        {Method::post, "/cache/3", Route::cache_entry, false, false},
+        {Method::post, "/cache/3/pin", Route::cache_pin, true, false},
+        {Method::get, "/cache/3/pin", Route::cache_pin, false, false},
+        {Method::erase, "/cache/3/pin", Route::cache_pin, false, false},
     };
     for (const Row& row : rows) {
         INFO(row.path);
@@ -42,10 +51,13 @@ TEST_CASE("each path has its route and its methods") {
         CHECK(match->method_known == row.method_known);
         CHECK(match->open == row.open);
     }
-    for (const char* path :
-         {"/v1", "/v1/models/", "/v1/audio/speech", "/v1/chat/completions/", "/a"}) {
+    for (const char* path : {"/v1", "/v1/models/", "/v1/audio/speech", "/v1/chat/completions/",
+                             "/a", "/cache/", "/cache/3/", "/cache/3/pin/", "/cache/3/pin/4",
+                             "/cache//pin", "/cache/3/4/pin", "/cache/3/unpin"}) {
         INFO(path);
-        CHECK_FALSE(match_route(Method::get, path, false));
+        for (const Method method : {Method::get, Method::post, Method::erase, Method::other}) {
+            CHECK_FALSE(match_route(method, path, false));
+        }
     }
     CHECK(match_route(Method::get, "/style.css", true)->route == Route::page);
 }
@@ -53,6 +65,8 @@ TEST_CASE("each path has its route and its methods") {
 TEST_CASE("Allow names the methods of the path") {
     CHECK(match_route(Method::get, "/v1/chat/completions", false)->allow == "POST, OPTIONS");
     CHECK(match_route(Method::post, "/health", false)->allow == "GET, HEAD, OPTIONS");
+    CHECK(match_route(Method::get, "/cache/3/pin", false)->allow == "POST, OPTIONS");
+    CHECK(match_route(Method::get, "/cache/3", false)->allow == "DELETE, OPTIONS");
 }
 
 TEST_CASE("a model id is the rest of its path") {
@@ -89,4 +103,16 @@ TEST_CASE("query values are found by their whole name") {
     CHECK(query_value("b", "b") == "");
     CHECK_FALSE(query_value("ab=1", "b"));
     CHECK_FALSE(query_value("", "b"));
+}
+
+TEST_CASE("a query value that is given twice or is no text is a fault") {
+    constexpr std::array<std::string_view, 2> kNames = {"rows", "format"};
+    for (const char* good : {"", "rows=1", "rows=1&format=json", "other=1&other=2", "rows"}) {
+        INFO(good);
+        CHECK_FALSE(query_fault(good, kNames));
+    }
+    CHECK(query_fault("rows=1&rows=1", kNames)->name == "rows");
+    CHECK(query_fault("rows=1&x=2&rows", kNames)->words == "is given twice; allowed: once");
+    CHECK(query_fault("rows=1&format=json&format=json", kNames)->name == "format");
+    CHECK(query_fault("rows=%zz", kNames)->words == "is %zz, which is no percent-encoded text");
 }

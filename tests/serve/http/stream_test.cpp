@@ -146,6 +146,30 @@ TEST_CASE("a client that reads nothing is cancelled and others do not wait") {
     CHECK(server.cancelled(1));
     CHECK(server.from_io<std::uint64_t>([&] { return server.engine.cancelled[0]; }) ==
           server.from_io<std::uint64_t>([&] { return server.engine.asked[0].id; }));
+    // It is not told as one that left.
+    const std::string why =
+        server.from_io<std::string>([&] { return server.finished.at(0).failure; });
+    CHECK(why == "the client was cut off: more than 262144 bytes of its answer were unread");
+}
+
+TEST_CASE("a client that takes nothing for too long is told as that") {
+    serve::HttpSettings settings;
+    settings.limits.write_stall_time = 300ms;
+    LocalServer server(settings);
+    HttpClient stuck(server.port());
+    stuck.small_receive_buffer();
+    REQUIRE(stuck.send(post_request(kPath, kStreamBody)));
+    REQUIRE(server.asked(1));
+    const std::int32_t token = token_of("Hello");
+    server.on_io([&] {
+        server.engine.admit(0);
+        // More than the kernel holds, less than the server does.
+        for (int i = 0; i < 12'000; ++i) server.engine.token(0, token);
+    });
+    REQUIRE(server.cancelled(1));
+    const std::string why =
+        server.from_io<std::string>([&] { return server.finished.at(0).failure; });
+    CHECK(why == "the client was cut off: it read nothing of its answer for 300 ms");
 }
 
 TEST_CASE("a stop string ends the answer and is not part of it") {

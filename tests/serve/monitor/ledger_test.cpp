@@ -286,6 +286,11 @@ TEST_CASE("A path or body that names no entry is refused with what is allowed") 
     CHECK_FALSE(drop_command("x"));
     CHECK_FALSE(drop_command(""));
     CHECK_FALSE(drop_command("-1"));
+    CHECK_FALSE(drop_command("03"));
+    CHECK_FALSE(drop_command("00"));
+    CHECK_FALSE(pin_command("03", ""));
+    CHECK(drop_command("03").error().kind == ErrorKind::not_found);
+    CHECK(drop_command("0"));
     CHECK(drop_command("18446744073709551615"));
     CHECK_FALSE(pin_command("1", "{\"pinned\":3}"));
     CHECK(pin_command("1", "{\"pinned\":3}").error().param == "pinned");
