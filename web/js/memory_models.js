@@ -136,7 +136,7 @@ export function availableTable(readings) {
   return [...readings].reverse().filter((_, i) => i % 10 === 0).map(({ time, bytes }) => [clock(time), byteSize(bytes)]);
 }
 
-const WHERES = { request: "before a request", idle: "while idle", window: "while answering", command: "when asked to" };
+const WHERES = { request: "before an answer began", idle: "while idle", window: "while answering", command: "when asked to" };
 
 /** @param {CacheEvent} event @returns {string} */
 export function pressureWords(event) {
