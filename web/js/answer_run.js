@@ -35,6 +35,7 @@ export class AnswerRun {
       if (this.controller.signal.aborted) this.message.stopped = true;
       else this.message.error = error instanceof Error ? error.message : String(error);
     }
+    delete this.message.unfinished;
     this.message.facts = answerFacts(last.usage, last.timings, last.finish, this.first);
     this.ended = true;
     this.changed();

@@ -59,13 +59,14 @@ function addView(message) {
   return view;
 }
 
-/** Builds all nodes anew. @param {number} [shown] */
+/** Puts the messages on the page; an answer that is being written keeps its nodes. @param {number} [shown] */
 function showConversation(shown = SHOWN_MAX) {
   const { messages } = chat.conversation;
   const hidden = Math.max(0, messages.length - shown);
-  chat.views = messages.map((message) => new MessageView(message, acts));
+  const writing = chat.running ? chat.views[chat.views.length - 1] : null;
+  chat.views = messages.map((message) => (message === writing?.message ? writing : new MessageView(message, acts)));
   const visible = chat.views.slice(hidden);
-  for (const view of visible) view.update(false);
+  for (const view of visible) if (view !== writing) view.update(false);
   byId("messages").replaceChildren(...visible.map((view) => view.node));
   byId("earlier").hidden = hidden === 0;
   byId("empty").hidden = messages.length > 0;
@@ -119,7 +120,7 @@ function requestNow() {
 async function answer() {
   const request = requestNow();
   /** @type {Message} */
-  const message = { role: "assistant", content: "" };
+  const message = { role: "assistant", content: "", unfinished: true };
   const { conversation } = chat;
   conversation.messages.push(message);
   const view = addView(message);

@@ -59,6 +59,7 @@ function importMessage(value) {
   if (typeof value.reasoning === "string") message.reasoning = value.reasoning;
   if (typeof value.error === "string") message.error = value.error;
   if (value.stopped === true) message.stopped = true;
+  if (value.unfinished === true) message.unfinished = true;
   return message;
 }
 

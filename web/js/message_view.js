@@ -13,6 +13,8 @@ import { MarkdownView } from "./markdown_view.js";
  * @property {(view: MessageView) => void} again
  */
 
+const LEFT = "This answer is not whole: another tab writes it now, or its page was left.";
+
 export class MessageView {
   /** @param {Message} message @param {Acts} acts */
   constructor(message, acts) {
@@ -77,8 +79,9 @@ export class MessageView {
     this.waited();
     const { message } = this;
     const parts = [];
-    if (message.error) {
-      parts.push(element("p", { class: "error", role: "alert" }, `${message.error} `, button("Retry", () => this.acts.again(this), { class: "small" })));
+    const error = message.unfinished ? LEFT : message.error;
+    if (error) {
+      parts.push(element("p", { class: "error", role: "alert" }, `${error} `, button("Retry", () => this.acts.again(this), { class: "small" })));
     }
     const line = element("p", { class: "facts" });
     if (message.facts) {
@@ -87,7 +90,7 @@ export class MessageView {
       line.append(factsWords(message.facts));
     }
     if (message.stopped) line.append(line.hasChildNodes() ? " · stopped" : "stopped");
-    if (message.role === "assistant" && !message.error && !message.content && !message.stopped) line.append(" · the answer is empty");
+    if (message.role === "assistant" && !error && !message.content && !message.stopped) line.append(line.hasChildNodes() ? " · the answer is empty" : "the answer is empty");
     if (line.hasChildNodes()) parts.push(line);
     parts.push(this.actions());
     this.foot.replaceChildren(...parts);
@@ -96,7 +99,7 @@ export class MessageView {
   actions() {
     const row = element("div", { class: "row actions" });
     if (this.message.role === "user") row.append(button("Edit", () => this.edit(), { class: "small" }));
-    else if (!this.message.error) row.append(button("Regenerate", () => this.acts.again(this), { class: "small" }));
+    else if (!this.message.error && !this.message.unfinished) row.append(button("Regenerate", () => this.acts.again(this), { class: "small" }));
     if (this.message.content) row.append(copyButton(() => this.message.content, this.message.role === "user" ? "your message" : "the answer"));
     return row;
   }

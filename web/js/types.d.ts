@@ -246,6 +246,7 @@ export interface Message {
   facts?: AnswerFacts;
   error?: string;
   stopped?: boolean;
+  unfinished?: boolean; // it is being written; kept so, its page was left meanwhile
 }
 
 export interface Conversation {

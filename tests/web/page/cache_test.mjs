@@ -278,3 +278,18 @@ test("labels do not overlap on a narrow screen", async () => {
   assert.deepEqual(overlaps, []);
   await context.close();
 });
+
+test("on a narrow screen each bar has the same space to its left and its right", async () => {
+  for (const width of [360, 320]) {
+    const { page, context } = await monitor(golden(), { viewport: { width, height: 740 } });
+    const spaces = await page.evaluate((keys) => keys.map((key) => {
+      const tile = document.getElementById(`cache-${key}`).getBoundingClientRect();
+      const bar = document.querySelector(`#cache-${key} .bar`).getBoundingClientRect();
+      return [key, Math.round((bar.left - tile.left) * 10), Math.round((tile.right - bar.right) * 10)];
+    }), KEYS);
+    for (const [key, left, right] of spaces) assert.ok(left > 80 && Math.abs(left - right) <= 2, `${key} at ${width}: ${left} and ${right} tenths of a pixel`);
+    const lines = await page.locator("#requests .toggle").evaluateAll((all) => all.map((node) => node.getBoundingClientRect().height / Number.parseFloat(getComputedStyle(node).lineHeight)));
+    assert.ok(lines.length > 0 && lines.every((height) => height < 2), `the time of a request stands in one line: ${lines}`);
+    await context.close();
+  }
+});

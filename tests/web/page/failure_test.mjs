@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 
 import { answering, idsOf, longText } from "./fake.mjs";
 import { ask, openPage, startBrowser, startServer, startWithFake, stateIs, stopAll } from "./server.mjs";
-import { appears, counts, disappears, eventually, shows } from "./waits.mjs";
+import { appears, counts, disappears, eventually, keepsAnswered, keptChats, shows } from "./waits.mjs";
 
 let browser;
 
@@ -96,6 +96,49 @@ test("stop and Esc end a running answer and the next one works", async () => {
   await shows(second.locator(".text"), /^word/);
   await disappears(page.locator("#stop"));
   await stateIs(page, "ready");
+  assert.deepEqual(faults, []);
+  await context.close();
+  await server.stop();
+});
+
+test("an answer whose page was left says so and Retry writes it again", async () => {
+  const server = await startWithFake({ args: SLOW });
+  const { page, faults, context } = await openPage(browser, server.address);
+  await begin(page, "Hello!");
+  await eventually(() => keptChats(page), (chats) => assert.equal(chats.length, 1));
+  await page.reload();
+  await shows(page.locator("#messages .error"), /^This answer is not whole: .*its page was left/);
+  await page.getByRole("button", { name: "Retry" }).click();
+  await shows(page.locator("#messages li.assistant .text"), /word/);
+  await page.click("#stop");
+  await shows(page.locator("#messages li.assistant .facts"), /stopped/);
+  await keepsAnswered(page, 1);
+  await page.reload();
+  await shows(page.locator("#messages li.assistant .facts"), /stopped/);
+  await counts(page.locator("#messages .error"), 0);
+  assert.deepEqual(faults, []);
+  await context.close();
+  await server.stop();
+});
+
+test("earlier messages are shown while an answer goes on", async () => {
+  const server = await startWithFake({ args: SLOW });
+  const { page, faults, context } = await openPage(browser, server.address, { viewport: { width: 1280, height: 800 } });
+  const messages = Array.from({ length: 100 }, (_, i) => ({ role: i % 2 ? "assistant" : "user", content: `message ${i}` }));
+  const file = JSON.stringify({ kind: "strata-chats", version: 1, conversations: [{ messages }] });
+  await page.setInputFiles("#chats-file", { name: "c.json", mimeType: "application/json", buffer: Buffer.from(file) });
+  await page.locator("#chats .open").click();
+  await page.locator("#earlier").waitFor();
+  const answer = await begin(page, "Hello!");
+  await page.click("#earlier");
+  await counts(page.locator("#messages > li"), 102);
+  await counts(answer.locator(".actions"), 0);
+  const length = async () => (await answer.locator(".text").textContent()).length;
+  const before = await length();
+  await eventually(length, (now) => assert.ok(now > before + 20, `${now} characters after ${before}`));
+  await page.click("#stop");
+  await shows(answer.locator(".facts"), /stopped/);
+  await counts(page.locator("#messages > li"), 102);
   assert.deepEqual(faults, []);
   await context.close();
   await server.stop();

@@ -77,8 +77,8 @@ export function keptChats(page) {
 /** Waits until so many chats are kept, each with the answer to its last question. */
 export function keepsAnswered(page, number) {
   return eventually(() => keptChats(page), (chats) => {
-    const ends = chats.map((chat) => `${chat.messages.length}: ${chat.messages.at(-1)?.role} ${chat.messages.at(-1)?.content.slice(0, 40)}`);
-    assert.ok(chats.length === number && chats.every((chat) => chat.messages.at(-1)?.role === "assistant"), JSON.stringify(ends));
+    const answered = ({ messages }) => messages.at(-1)?.role === "assistant" && !messages.at(-1).unfinished;
+    assert.ok(chats.length === number && chats.every(answered), JSON.stringify(chats.map(({ messages }) => messages.slice(-2))));
   });
 }
 
