@@ -1,7 +1,9 @@
-// A CUDA device as a Device: one stream for everything that is asked of it.
+// A CUDA device as a Device: one stream for everything that is asked of it, one for long copies
+// from the host, and one of each thread that copies to the host beside them.
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -31,7 +33,10 @@ class CudaDevice final : public Device {
               stream,
               cuda::Chip{properties.multiProcessorCount, properties.major * 10 + properties.minor},
               exact, std::move(library))) {}
-    ~CudaDevice() override { static_cast<void>(cudaStreamSynchronize(stream_)); }
+    ~CudaDevice() override {
+        static_cast<void>(cudaStreamSynchronize(inward_.stream));
+        static_cast<void>(cudaStreamSynchronize(stream_));
+    }
 
     DeviceFacts facts() const override {
         std::size_t free = 0;
@@ -86,8 +91,35 @@ class CudaDevice final : public Device {
     }
     Ops& ops() override { return *ops_; }
 
+    bool copies_aside() const override { return true; }
+    void copy_to_host_aside(void* to, const void* from_device, std::size_t bytes) override {
+        check(cudaSetDevice(number_), "choosing the device");
+        check(cudaMemcpyAsync(to, from_device, bytes, cudaMemcpyDeviceToHost, cudaStreamPerThread),
+              "a copy to the host beside others");
+        check(cudaStreamSynchronize(cudaStreamPerThread), "a copy to the host beside others");
+    }
+    void start_copies_from_host(std::span<const HostCopy> copies) override {
+        enter();
+        // What was asked for before may still read what is overwritten now.
+        check(cudaEventRecord(before_inward_.event, stream_), "marking the work before copies");
+        check(cudaStreamWaitEvent(inward_.stream, before_inward_.event, 0), "ordering copies");
+        for (const HostCopy& copy : copies) {
+            check(cudaMemcpyAsync(copy.to_device, copy.from, copy.bytes, cudaMemcpyHostToDevice,
+                                  inward_.stream),
+                  "a copy from the host");
+            ops_->written_by_copy(copy.to_device, copy.bytes);
+        }
+    }
+    void finish_copies() override {
+        enter();
+        check(cudaStreamSynchronize(inward_.stream), "copies from the host");
+    }
+
     bool lock_pages(void* at, std::size_t bytes) override {
-        if (cudaHostRegister(at, bytes, cudaHostRegisterDefault) == cudaSuccess) return true;
+        if (cudaSetDevice(number_) == cudaSuccess &&
+            cudaHostRegister(at, bytes, cudaHostRegisterPortable) == cudaSuccess) {
+            return true;
+        }
         static_cast<void>(cudaGetLastError());
         return false;
     }
@@ -138,12 +170,28 @@ class CudaDevice final : public Device {
         cudaStream_t stream;
         ~StreamOwner() { static_cast<void>(cudaStreamDestroy(stream)); }
     };
+    static cudaStream_t fresh_stream() {
+        cudaStream_t stream = nullptr;
+        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+        return stream;
+    }
+    struct EventOwner {
+        cudaEvent_t event;
+        ~EventOwner() { static_cast<void>(cudaEventDestroy(event)); }
+    };
+    static cudaEvent_t order_event() {
+        cudaEvent_t event = nullptr;
+        check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
+        return event;
+    }
 
     int number_;
     std::string name_;
     std::string kernels_;
     cudaStream_t stream_;
     StreamOwner owner_{stream_};
+    StreamOwner inward_{fresh_stream()};  // long copies from the host
+    EventOwner before_inward_{order_event()};
     std::mutex bounce_mutex_;
     std::unique_ptr<void, HostFree> bounce_ = host_memory(kBounceBytes);
     std::shared_ptr<cuda::CudaOps> ops_;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "strata/backend/tensor.hpp"
@@ -17,6 +18,13 @@ struct DeviceFacts {
     std::string kernels;         // which kernels run: scalar, avx2, avx512-vnni, sm_90 ...
     std::size_t free_bytes = 0;  // memory still free on the device; 0 = unknown
     int threads = 0;
+};
+
+// Host memory to the device.
+struct HostCopy {
+    void* to_device = nullptr;
+    const void* from = nullptr;
+    std::size_t bytes = 0;
 };
 
 class Device {
@@ -37,8 +45,23 @@ class Device {
     virtual void synchronize() = 0;
     virtual Ops& ops() = 0;
 
+    // True: it copies by itself, while ops() and the host's processors work. Then the next three
+    // and lock_pages() may be called where it says so; else they wait like any other copy.
+    virtual bool copies_aside() const { return false; }
+    // On any thread; the bytes are there when it returns. What wrote them on the device has
+    // happened (synchronize()), and nothing writes there meanwhile.
+    virtual void copy_to_host_aside(void* to, const void* from_device, std::size_t bytes) {
+        copy_to_host(to, from_device, bytes);
+    }
+    // On the thread of ops(). Until finish_copies() nothing of the host's side may be written, and
+    // nothing of the device's side read or written.
+    virtual void start_copies_from_host(std::span<const HostCopy> copies) {
+        for (const HostCopy& copy : copies) copy_from_host(copy.to_device, copy.from, copy.bytes);
+    }
+    virtual void finish_copies() {}
+
     // Makes host memory fast to copy from and to, for a device that copies by itself (page-locked).
-    // False: not needed, or refused; the memory is used as it is then.
+    // False: not needed, or refused; the memory is used as it is then. On any thread.
     virtual bool lock_pages(void* /*at*/, std::size_t /*bytes*/) { return false; }
     // Of what lock_pages() locked; before it is unmapped.
     virtual void unlock_pages(void* /*at*/, std::size_t /*bytes*/) noexcept {}
