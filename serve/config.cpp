@@ -256,7 +256,7 @@ Status<> locate_model(Configuration& out, std::vector<Given>& settings) {
 Status<> check_files(const Config& config) {
     std::error_code error;
     if (!fs::is_regular_file(config.model_path, error)) {
-        return refuse("the model file '" + config.model_path + "' does not exist");
+        return refuse(no_model_file_text(config.model_path));
     }
     constexpr auto kRunnable =
         fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;

@@ -63,11 +63,33 @@ Failure<Refusal> unknown_model(std::string_view wanted, const std::vector<std::s
 
 }  // namespace
 
+std::string no_model_file_text(const std::string& path) {
+    std::error_code error;
+    const std::string named = "the model file '" + path + "' ";
+    if (!fs::exists(path, error)) return named + "does not exist";
+    if (!fs::is_directory(path, error)) return named + "is no regular file";
+    std::set<std::string> inside;
+    std::size_t scanned = 0;
+    for (fs::directory_iterator it(path, error), end;
+         !error && it != end && scanned < kScannedFilesMax; it.increment(error), ++scanned) {
+        const std::string file = it->path().filename().string();
+        if (file.ends_with(kModelSuffix) && is_file(it->path())) inside.insert(file);
+    }
+    if (inside.empty()) return named + "is a folder, without a .gguf file in it; name a file";
+    std::string list;
+    std::size_t listed = 0;
+    for (const std::string& file : inside) {
+        if (listed++ == kListedNamesMax) break;
+        list += (list.empty() ? "" : ", ") + file;
+    }
+    return named + "is a folder; name a file in it: " + list;
+}
+
 Result<ModelLocation> find_model(std::string_view wanted, const std::vector<std::string>& folders,
                                  const std::string& demo_file) {
     const std::string name(wanted);
     if (name.ends_with(kModelSuffix)) {
-        if (!is_file(name)) return refuse("the model file '" + name + "' does not exist");
+        if (!is_file(name)) return refuse(no_model_file_text(name));
         return ModelLocation{fs::path(name).stem().string(), name, ""};
     }
     ModelLocation found{name, name == kDemo ? demo_file : "", ""};
@@ -83,6 +105,7 @@ Result<ModelLocation> find_model(std::string_view wanted, const std::vector<std:
     }
     if (found.gguf.empty() && found.settings.empty()) {
         std::error_code error;
+        if (fs::is_directory(name, error)) return refuse(no_model_file_text(name));
         if (fs::exists(name, error)) {
             return refuse("'" + name + "' is no model file: a path has to end in .gguf");
         }

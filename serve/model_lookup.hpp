@@ -16,6 +16,9 @@ struct ModelLocation {
     std::string settings;  // strata-NAME.json; "" = none
 };
 
+// Why there is no model file at `path`: nothing is there, or a folder, whose files are named.
+std::string no_model_file_text(const std::string& path);
+
 // Folders are searched in order, and in each one the settings file wins over NAME.gguf. `demo_file`
 // is the model that `demo` stands for. A refusal lists the names that exist, closest first.
 Result<ModelLocation> find_model(std::string_view wanted, const std::vector<std::string>& folders,

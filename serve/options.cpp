@@ -33,34 +33,38 @@ std::string number_text(double value) {
     return {out.data(), end};
 }
 
+// All of `text` as a number.
+template <class Number>
+std::optional<Number> parsed_whole(const std::string& text) {
+    Number value = 0;
+    const char* end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
+    if (parsed.ec != std::errc{} || parsed.ptr != end || text.empty()) return std::nullopt;
+    return value;
+}
+
+std::optional<std::int64_t> whole_of(double real) {
+    constexpr double kExactMax = 9007199254740992.0;  // 2^53: whole doubles are exact below
+    if (std::floor(real) != real || !(std::fabs(real) < kExactMax)) return std::nullopt;
+    return static_cast<std::int64_t>(real);
+}
+
+// A flag says a number as JSON does: 20.0 is 20.
 std::optional<std::int64_t> as_integer(const RawValue& raw) {
     if (const auto* number = std::get_if<std::int64_t>(&raw)) return *number;
-    if (const auto* real = std::get_if<double>(&raw)) {
-        constexpr double kExactMax = 9007199254740992.0;  // 2^53: whole doubles are exact below
-        if (std::floor(*real) == *real && std::fabs(*real) < kExactMax) {
-            return static_cast<std::int64_t>(*real);
-        }
-        return std::nullopt;
-    }
+    if (const auto* real = std::get_if<double>(&raw)) return whole_of(*real);
     const auto* text = std::get_if<std::string>(&raw);
     if (text == nullptr) return std::nullopt;
-    std::int64_t value = 0;
-    const char* end = text->data() + text->size();
-    const auto parsed = std::from_chars(text->data(), end, value);
-    if (parsed.ec != std::errc{} || parsed.ptr != end || text->empty()) return std::nullopt;
-    return value;
+    if (const auto value = parsed_whole<std::int64_t>(*text)) return value;
+    const auto real = parsed_whole<double>(*text);
+    return real ? whole_of(*real) : std::nullopt;
 }
 
 std::optional<double> as_real(const RawValue& raw) {
     if (const auto* number = std::get_if<std::int64_t>(&raw)) return static_cast<double>(*number);
     if (const auto* real = std::get_if<double>(&raw)) return *real;
     const auto* text = std::get_if<std::string>(&raw);
-    if (text == nullptr || text->empty()) return std::nullopt;
-    double value = 0;
-    const char* end = text->data() + text->size();
-    const auto parsed = std::from_chars(text->data(), end, value);
-    if (parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
-    return value;
+    return text == nullptr ? std::nullopt : parsed_whole<double>(*text);
 }
 
 std::optional<bool> as_bool(const RawValue& raw) {

@@ -59,12 +59,19 @@ struct SamplingFields {
 // How much the model shall think before it answers; unset leaves it to the template.
 enum class ThinkingLevel : std::uint8_t { unset, off, on, minimal, low, medium, high, xhigh };
 
+// Token ids as a client wrote them; whether the vocabulary has them is asked later.
+struct GivenIds {
+    std::string path;  // of the list in its body
+    std::vector<std::int64_t> ids;
+    std::string beyond;  // the one behind these, when no 64-bit number is it: reading ended there
+};
+
 // A prompt that no template shapes: text, or the tokens themselves.
 struct RawPrompt {
     std::string text;
-    std::vector<std::int64_t> ids;  // when they are given they count; not yet checked
-    bool add_special = true;        // the model file's BOS and EOS rules
-    bool parse_special = true;      // control tokens are recognised in the text
+    std::optional<GivenIds> ids;  // when they are given they count
+    bool add_special = true;      // the model file's BOS and EOS rules
+    bool parse_special = true;    // control tokens are recognised in the text
 };
 
 struct ChatRequest {

@@ -6,6 +6,7 @@
 #include "serve/api/json_reader.hpp"
 #include "serve/api/openai_fields.hpp"
 #include "serve/api/strata_fields.hpp"
+#include "serve/api/token_ids.hpp"
 
 namespace strata::serve {
 
@@ -20,30 +21,21 @@ bool is_number(const json::value& value) {
     return value.is_number();
 }
 
-// Ids as numbers; whether the vocabulary has them is asked later, with the vocabulary at hand.
-std::vector<std::int64_t> read_ids(const json::array& list, const std::string& path,
-                                   FirstFault& fault) {
-    std::vector<std::int64_t> ids;
-    ids.reserve(list.size());
-    for (std::size_t i = 0; i < list.size() && !fault.any(); ++i) {
-        if (list[i].is_int64()) {
-            ids.push_back(list[i].get_int64());
-            continue;
-        }
-        const std::string item = path + "[" + std::to_string(i) + "]";
-        fault.set_value(item, list[i], "a token id");
-    }
-    return ids;
-}
-
 void read_form(const json::value& value, const std::string& path, FieldReader& reader,
                RawPrompt& prompt) {
     if (value.is_string()) {
         prompt.text.assign(value.get_string().data(), value.get_string().size());
         return;
     }
-    if (value.is_array() && !value.get_array().empty() && is_number(value.get_array().front())) {
-        prompt.ids = read_ids(value.get_array(), path, reader.fault());
+    const json::array* const list = value.if_array();
+    if (list != nullptr && list->empty()) {
+        reader.fault().set(
+            path, path + " is an empty list; allowed: a text, or a list of at least one token id",
+            "invalid_value");
+        return;
+    }
+    if (list != nullptr && is_number(list->front())) {
+        prompt.ids = read_token_ids(*list, path, reader.fault());
         return;
     }
     reader.fault().set_value(path, value, kPromptAllowed);

@@ -138,6 +138,10 @@ void FirstFault::set_value(const std::string& path, const json::value& value,
         std::move(code));
 }
 
+std::string FirstFault::as_written(const std::string& path, const json::value& value) const {
+    return shown_as_written(value, body_, path);
+}
+
 std::string shown(const json::value& value) {
     switch (value.kind()) {
         case json::kind::null:

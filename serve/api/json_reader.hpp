@@ -27,6 +27,8 @@ class FirstFault {
     // "path is value; allowed: ...", a number in the spelling of the body.
     void set_value(const std::string& path, const boost::json::value& value,
                    std::string_view allowed, std::string code = "invalid_type");
+    // A value for people, a number in the spelling of the body.
+    std::string as_written(const std::string& path, const boost::json::value& value) const;
     bool any() const { return error_.has_value(); }
     const ApiError& error() const { return *error_; }
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "serve/api/strata_fields.hpp"
+#include "serve/api/token_ids.hpp"
+#include "serve/text/template_raised.hpp"
 
 namespace strata::serve {
 
@@ -118,13 +120,13 @@ ApiError bad_prompt(std::string param, std::string message) {
 
 ApiResult<RenderedPrompt> raw_prompt(const RawPrompt& raw, const TextModel& text) {
     RenderedPrompt prompt;
-    if (raw.ids.empty()) {
-        Result<std::vector<TokenId>> ids = encode_raw(raw, text);
-        if (!ids) return Failure{bad_prompt("prompt", "prompt: " + ids.error().text)};
+    if (raw.ids) {
+        ApiResult<std::vector<TokenId>> ids = checked_ids(*raw.ids, text);
+        if (!ids) return ids.failure();
         prompt.ids = std::move(*ids);
     } else {
-        ApiResult<std::vector<TokenId>> ids = checked_ids(raw.ids, "prompt", text);
-        if (!ids) return ids.failure();
+        Result<std::vector<TokenId>> ids = encode_raw(raw, text);
+        if (!ids) return Failure{bad_prompt("prompt", "prompt: " + ids.error().text)};
         prompt.ids = std::move(*ids);
     }
     if (prompt.ids.empty()) {
@@ -174,23 +176,6 @@ std::int32_t clamped(std::int64_t value) {
 Result<std::vector<TokenId>> encode_raw(const RawPrompt& raw, const TextModel& text) {
     return text.encode(raw.text, raw.parse_special ? ParseSpecial::yes : ParseSpecial::no,
                        raw.add_special ? EdgeTokens::by_file : EdgeTokens::none);
-}
-
-ApiResult<std::vector<TokenId>> checked_ids(const std::vector<std::int64_t>& ids,
-                                            std::string_view path, const TextModel& text) {
-    const auto size = static_cast<std::int64_t>(text.tokenizer().size());
-    std::vector<TokenId> out;
-    out.reserve(ids.size());
-    for (const std::int64_t id : ids) {
-        if (id < 0 || id >= size) {
-            const std::string item = std::string(path) + "[" + std::to_string(out.size()) + "]";
-            return Failure{bad_prompt(item, item + " is " + std::to_string(id) +
-                                                "; allowed: a token id from 0 to " +
-                                                std::to_string(size - 1))};
-        }
-        out.push_back(static_cast<TokenId>(id));
-    }
-    return out;
 }
 
 std::string_view word(ThinkingLevel level) {
@@ -276,11 +261,13 @@ bool knows_developer(const TextModel& text) {
     return text.template_source().find("developer") != std::string::npos;
 }
 
+// A template that fails by itself says where; no field of the request is named for it.
 ApiError template_error(const Refusal& refusal) {
     ApiError error;
+    const bool raised = refusal.text.find(kTemplateRaised) != std::string::npos;
     error.message = refusal.text;
-    error.param = "messages";
-    error.code = "template_refused";
+    if (raised) error.param = "messages";
+    error.code = raised ? "template_refused" : "template_failed";
     return error;
 }
 

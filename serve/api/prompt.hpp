@@ -35,9 +35,6 @@ bool knows_developer(const TextModel& text);
 ApiError template_error(const Refusal& refusal);
 
 Result<std::vector<TokenId>> encode_raw(const RawPrompt& raw, const TextModel& text);
-// 400 names the first id that the vocabulary does not have, under `path`.
-ApiResult<std::vector<TokenId>> checked_ids(const std::vector<std::int64_t>& ids,
-                                            std::string_view path, const TextModel& text);
 
 struct PreparedChat {
     ChatRequest request;

@@ -8,6 +8,7 @@
 #include "serve/api/json_writer.hpp"
 #include "serve/api/openai_request.hpp"
 #include "serve/api/prompt.hpp"
+#include "serve/api/token_ids.hpp"
 #include "serve/text/unicode.hpp"
 
 namespace strata::serve {
@@ -32,23 +33,18 @@ void write_piece(JsonWriter& out, std::string_view bytes) {
     out.end_array();
 }
 
-std::vector<std::int64_t> read_token_list(FieldReader& reader) {
-    std::vector<std::int64_t> ids;
-    const json::array* const list = reader.array("tokens", SIZE_MAX);  // the body's size bounds it
-    if (list == nullptr) {
-        reader.missing("tokens", "a list of token ids");
-        return ids;
+// The body's size bounds their number.
+GivenIds read_token_list(FieldReader& reader) {
+    constexpr std::string_view kAllowed = "a list of token ids";
+    const json::value* const found = reader.find("tokens");
+    if (found == nullptr) {
+        reader.missing("tokens", kAllowed);
+    } else if (!found->is_array()) {
+        reader.wrong_type("tokens", kAllowed);
+    } else {
+        return read_token_ids(found->get_array(), "tokens", reader.fault());
     }
-    ids.reserve(list->size());
-    for (const json::value& item : *list) {
-        if (!item.is_int64()) {
-            const std::string path = "tokens[" + std::to_string(ids.size()) + "]";
-            reader.fault().set_value(path, item, "a token id");
-            return ids;
-        }
-        ids.push_back(item.get_int64());
-    }
-    return ids;
+    return {};
 }
 
 }  // namespace
@@ -91,9 +87,9 @@ ApiResult<Reply> detokenize(std::string_view body, const TextPlaces& places) {
     if (!parsed) return parsed.failure();
     FirstFault fault(body);
     FieldReader reader(parsed->object(), "", fault);
-    const std::vector<std::int64_t> given = read_token_list(reader);
+    const GivenIds given = read_token_list(reader);
     if (fault.any()) return Failure{fault.error()};
-    const ApiResult<std::vector<TokenId>> ids = checked_ids(given, "tokens", places.text);
+    const ApiResult<std::vector<TokenId>> ids = checked_ids(given, places.text);
     if (!ids) return ids.failure();
     JsonWriter out;
     out.begin_object().field("content", places.text.decode(*ids)).end_object();

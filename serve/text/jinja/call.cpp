@@ -6,6 +6,7 @@
 #include "serve/text/jinja/interpreter.hpp"
 #include "serve/text/jinja/library.hpp"
 #include "serve/text/jinja/print.hpp"
+#include "serve/text/template_raised.hpp"
 
 namespace strata::serve::jinja {
 namespace {
@@ -182,7 +183,7 @@ Object Interpreter::call_builtin(Builtin builtin, const Arguments& arguments) {
         case Builtin::raise_exception: {
             const auto bound = bind(meter_, {1, {"message"}}, arguments);
             if (bound)
-                meter_.fail("the template raised: " +
+                meter_.fail(std::string(kTemplateRaised) +
                             std::string(to_text(meter_, *(*bound)[0])->bytes()));
             return {};
         }

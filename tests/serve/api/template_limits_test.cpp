@@ -74,3 +74,30 @@ TEST_CASE("a template may write its bytes for each byte of the body and no more"
     const std::size_t body_bytes = kLeastBytes / kBytesPerBodyByte + 1;
     check_border(body_bytes * kBytesPerBodyByte, body_bytes, 1);
 }
+
+TEST_CASE("a template that fails by itself names no field of the request") {
+    const auto refusal_of = [](const std::string& source) {
+        auto header =
+            gguf::read_header(STRATA_SOURCE_DIR "/tools/demo_model/strata-demo-q8_0.gguf");
+        REQUIRE(header);
+        const auto text = TextModel::from_header(*header, source);
+        REQUIRE(text);
+        const ApiSettings settings;
+        const auto reply = apply_template(body_of(1, 200), TextPlaces{*text, settings, 100});
+        REQUIRE_FALSE(reply);
+        return reply.error();
+    };
+    // `count` is a number of the request, `messages` a list.
+    for (const char* source : {"{{ count() }}", "{{ messages('x') }}", "{{ 1 + 'a' }}"}) {
+        INFO(source);
+        const ApiError error = refusal_of(source);
+        CHECK(error.kind == ErrorKind::invalid_request);
+        CHECK(error.param.empty());
+        CHECK(error.code == "template_failed");
+        CHECK(error.message.find("line 1") != std::string::npos);
+    }
+    const ApiError raised = refusal_of("{{ raise_exception('roles must alternate') }}");
+    CHECK(raised.param == "messages");
+    CHECK(raised.code == "template_refused");
+    CHECK(raised.message.find("roles must alternate") != std::string::npos);
+}

@@ -295,6 +295,16 @@ TEST_CASE("A missing program or page or a day that does not exist stops the star
         CHECK(contains(refusal({"--model", "m.gguf", "--template-date", bad}), "template_date = "));
     }
     CHECK(contains(refusal({"--model", "plain.txt"}), "'plain.txt' is no model file"));
+    std::filesystem::create_directories("models/empty.gguf");
+    Scene::write("models/b.gguf", "x");
+    Scene::write("models/a.gguf", "x");
+    Scene::write("strata-folder.json", R"({"model":"models"})");
+    const std::string files = "is a folder; name a file in it: a.gguf, b.gguf";
+    CHECK(contains(refusal({"--model", "models"}), "'models' " + files));
+    CHECK(contains(refusal({"--model", "models/"}), "'models/' " + files));
+    CHECK(contains(refusal({"--model", "folder"}), files));
+    CHECK(contains(refusal({"--model", "models/empty.gguf"}),
+                   "'models/empty.gguf' is a folder, without a .gguf file in it"));
     CHECK(contains(refusal({"--model", "m.gguf", "--threads", "513"}), "from 0 to 512"));
 }
 
@@ -390,7 +400,10 @@ TEST_CASE("The window of the Monitor is a whole number from 1 to 500 or not give
         const bool scalar = value.front() != '[' && value.front() != '{';
         CHECK((!scalar || contains(got.error().text, bare)));
     }
-    for (const char* value : {"0", "501", "20.5", "x", ""}) {
+    CHECK(read({"--model", "m.gguf", "--monitor-cache-window", "20.0"})
+              ->config.monitor_cache_window == 20);
+    for (const char* value :
+         {"0", "501", "20.5", "x", "", "20.0x", "0x14", "nan", "inf", "1e400", "true"}) {
         INFO(value);
         CHECK(contains(refusal({"--model", "m.gguf", "--monitor-cache-window", value}),
                        "a whole number from 1 to 500"));

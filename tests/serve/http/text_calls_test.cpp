@@ -95,6 +95,57 @@ TEST_CASE("a refused token id is told as its client wrote it") {
     }
 }
 
+TEST_CASE("an id that no vocabulary can have is out of range whatever its size") {
+    LocalServer server;
+    const std::string last = std::to_string(demo_text().tokenizer().size() - 1);
+    for (const auto& [path, before, field] :
+         std::vector<std::array<std::string, 3>>{{"/detokenize", R"({"tokens":[1,)", "tokens[1]"},
+                                                 {kPath, R"({"prompt":[1,)", "prompt[1]"},
+                                                 {kPath, R"({"prompt":[[1,)", "prompt[0][1]"}}) {
+        const std::string after = field == "prompt[0][1]" ? "]]}" : "]}";
+        for (const std::string written :
+             {"-1", "99999999", "9223372036854775807", "9223372036854775808",
+              "18446744073709551615", "18446744073709551616", "-9223372036854775809", "1e30"}) {
+            INFO(path << " " << written);
+            const auto response = post(server.port(), path, before + written + after);
+            REQUIRE(response);
+            CHECK(response->status == 400);
+            const json::value error = json::parse(response->body).at("error");
+            CHECK(text_of(error.at("code")) == "invalid_value");
+            CHECK(text_of(error.at("param")) == field);
+            CHECK(text_of(error.at("message")) ==
+                  field + " is " + written + "; allowed: a token id from 0 to " + last);
+        }
+    }
+    // Alone in its list, too.
+    CHECK(text_of(ask(server, kPath, json::parse(R"({"prompt":[9223372036854775808]})"), 400)
+                      .at("error")
+                      .at("param")) == "prompt[0]");
+}
+
+TEST_CASE("an empty prompt is called empty and a list that is none is told without its limit") {
+    LocalServer server;
+    for (const auto& [body, message] : std::vector<std::array<std::string, 2>>{
+             {R"({"prompt":[]})",
+              "prompt is an empty list; allowed: a text, or a list of at least one token id"},
+             {R"({"prompt":[[]]})",
+              "prompt[0] is an empty list; allowed: a text, or a list of at least one token id"}}) {
+        const json::value error = ask(server, kPath, json::parse(body), 400).at("error");
+        CHECK(text_of(error.at("message")) == message);
+        CHECK(text_of(error.at("code")) == "invalid_value");
+    }
+    for (const std::string tokens : {"5", "\"a\"", "{}", "true"}) {
+        INFO(tokens);
+        const json::value error =
+            ask(server, "/detokenize", {{"tokens", json::parse(tokens)}}, 400).at("error");
+        CHECK(text_of(error.at("message")) == "tokens is " +
+                                                  (tokens == "{}" ? "an object" : tokens) +
+                                                  "; allowed: a list of token ids");
+        CHECK(text_of(error.at("code")) == "invalid_type");
+    }
+    CHECK(text_of(ask(server, "/detokenize", {{"tokens", json::array()}}).at("content")).empty());
+}
+
 TEST_CASE("control tokens are read from raw text unless that is declined") {
     LocalServer server;
     const std::string turn = "<|im_start|>user";
