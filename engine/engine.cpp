@@ -15,6 +15,7 @@
 #include "engine/units.hpp"
 #include "strata/backend/device_fault.hpp"
 #include "strata/core/invariant.hpp"
+#include "strata/model/memory_advice.hpp"
 #include "strata/state/live_session.hpp"
 #include "strata/state/state_hash.hpp"
 
@@ -112,6 +113,7 @@ class OneConversationEngine : public Engine {
     void write_answer(Run& run);
     void tell_token(const Run& run, TokenId id) const;
     bool read_token(Run& run, TokenId id);
+    std::string no_pages(const Refusal& refusal, Position rows) const;
     void keep_checkpoint(CheckpointKind kind);
     void end_with_error(Run& run, std::string fault);
     void settle(Run& run);
@@ -230,7 +232,8 @@ Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
     choose(run);
     run.outcome.planned = true;
     if (auto pages = session_->reserve(std::ssize(request.prompt)); !pages) {
-        return Failure{RequestRefusal{RefusalCode::out_of_memory, pages.error().text}};
+        return Failure{RequestRefusal{RefusalCode::out_of_memory,
+                                      no_pages(pages.error(), std::ssize(request.prompt))}};
     }
     if (auto resumed = resume(run); !resumed) {
         return Failure{RequestRefusal{RefusalCode::restore_failed, resumed.error().text}};
@@ -461,9 +464,16 @@ void OneConversationEngine::tell_token(const Run& run, TokenId id) const {
     run.events.token(id, report);
 }
 
+// Why a conversation cannot grow to `rows`: what is needed and free, and what would fit.
+std::string OneConversationEngine::no_pages(const Refusal& refusal, Position rows) const {
+    const std::uint64_t free_bytes = session_->device().facts().free_bytes;
+    const auto need = growth_need(runner_->geometry(), session_->pages(), rows, free_bytes);
+    return memory_advice(need).value_or(refusal.text);
+}
+
 bool OneConversationEngine::read_token(Run& run, TokenId id) {
     if (auto pages = session_->reserve(session_->frontier() + 1); !pages) {
-        end_with_error(run, pages.error().text);
+        end_with_error(run, no_pages(pages.error(), session_->frontier() + 1));
         return false;
     }
     const auto read = session_->read(std::span(&id, 1), logits_);

@@ -45,6 +45,7 @@ Result<LoadedModel, LoadFailure> load_model(const EngineOptions& options,
     model.model_path = options.model_path;
     model.kv_type = options.kv;
     model.max_context = options.max_context;
+    model.default_context = kDefaultContextTokensMax;
     model.chunk_tokens = options.chunk_tokens;
     model.turn_token = static_cast<TokenId>(options.turn_token);
     model.control_vectors = options.control_vectors;

@@ -54,14 +54,10 @@ std::int64_t DeltaNetPart::scratch_columns() const {
 
 void DensePart::add_to(Pass& pass, Rows n, Rows x) const {
     const Arena::Scope scope(pass.arena);
-    const Rows hidden = pass.arena.rows(n.rows, gate->rows);
-    pass.ops.gated_linear(n, *gate, *up, hidden);
+    const Rows middle = pass.arena.rows(n.rows, hidden);
+    pass.ops.gated_linear(n, *gate, *up, middle);
     const Projection out{down, nullptr, x, true};
-    pass.ops.linear(hidden, {&out, 1});
-}
-
-std::int64_t DensePart::scratch_columns() const {
-    return gate->rows;
+    pass.ops.linear(middle, {&out, 1});
 }
 
 void MixturePart::add_to(Pass& pass, Rows n, Rows x) const {

@@ -63,9 +63,10 @@ struct DensePart {
     const Weight* gate = nullptr;
     const Weight* up = nullptr;
     const Weight* down = nullptr;
+    std::int64_t hidden = 0;  // rows of gate and up
 
     void add_to(Pass& pass, Rows n, Rows x) const;
-    std::int64_t scratch_columns() const;
+    std::int64_t scratch_columns() const { return hidden; }
 };
 
 struct MixturePart {

@@ -208,7 +208,7 @@ Result<StoredTensor> Weights::find(std::string_view name,
     StoredTensor out{*type, dim(0), dim(1), dim(2), {}};
     out.bytes =
         part.file.bytes.subspan(static_cast<std::size_t>(part.header.data_start + stored.offset),
-                                  static_cast<std::size_t>(*bytes));
+                                static_cast<std::size_t>(*bytes));
     return out;
 }
 

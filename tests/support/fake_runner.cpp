@@ -96,6 +96,7 @@ FakeRunner::FakeRunner(const FakeShape& shape, std::shared_ptr<FakeDevice> devic
         geometry_.matrix_state_bytes = kMatrixBytes;
         geometry_.conv_state_bytes = kConvBytes;
     }
+    geometry_.kv_choices = {{ElementType::f16, "f16", geometry_.kv_bytes_per_token()}};
     facts_.end_ids = {kFakeEnd};
     facts_.turn_open = kFakeTurnOpen;
     facts_.system_word = kFakeSystem;

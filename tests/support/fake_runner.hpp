@@ -26,7 +26,9 @@ inline constexpr TokenId kFakeEnd = 5;
 
 class FakeDevice : public Device {
   public:
-    DeviceFacts facts() const override { return {"fake", "none", 0, 1}; }
+    DeviceFacts facts() const override {
+        return {"fake", "none", tells_free ? limit_bytes - *held_ : 0, 1};
+    }
     Result<Buffer> allocate(std::size_t bytes) override;
     Result<std::unique_ptr<Weight>> upload(const StoredTensor& stored) override;
     Result<Buffer> upload_values(const StoredTensor& stored) override;
@@ -38,6 +40,7 @@ class FakeDevice : public Device {
 
     std::size_t held_bytes() const { return *held_; }
     std::size_t limit_bytes = SIZE_MAX;
+    bool tells_free = false;
     // Before each allocation and each copy: may throw.
     std::function<void()> on_call;
 

@@ -140,6 +140,7 @@ DensePart load_dense(const ModelSource& source, std::int64_t block) {
         load.refuse_if_present(name(part), "biases of the feed-forward part are not supported");
     }
     DensePart out;
+    out.hidden = config.ffn_rows;
     out.gate = load.matrix(name("ffn_gate.weight"), config.width, config.ffn_rows);
     out.up = load.matrix(name("ffn_up.weight"), config.width, config.ffn_rows);
     out.down = load.matrix(name("ffn_down.weight"), config.ffn_rows, config.width);

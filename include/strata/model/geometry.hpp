@@ -14,6 +14,13 @@ namespace strata {
 
 enum class LayerKind : std::uint8_t { attention, recurrent };
 
+// A type that K/V rows can have, and what a token takes with it in all attention layers.
+struct KvChoice {
+    ElementType type = ElementType::f16;
+    std::string name;  // as --kv has it
+    std::uint64_t bytes_per_token = 0;
+};
+
 // Sizes of one conversation's memory on the device.
 //   K/V page: for each attention layer in order, kPageTokens K rows then kPageTokens V rows, a row
 //   being kv_heads x head dim elements of kv_type, head-major. Running state: for each recurrent
@@ -26,7 +33,8 @@ struct Geometry {
     std::int64_t trained_context = 0;
     std::vector<LayerKind> layers;
     ElementType kv_type = ElementType::f16;
-    std::size_t k_row_bytes = 0;  // of one attention layer and one token
+    std::vector<KvChoice> kv_choices;  // all there are, kv_type among them
+    std::size_t k_row_bytes = 0;       // of one attention layer and one token
     std::size_t v_row_bytes = 0;
     std::size_t matrix_state_bytes = 0;  // of one recurrent layer
     std::size_t conv_state_bytes = 0;    // of one recurrent layer

@@ -98,6 +98,9 @@ struct RunnerOptions {
     std::string model_path;
     ElementType kv_type = ElementType::f16;
     std::int64_t max_context = 0;  // rows; more than the model was made for is refused
+    // Rows that a conversation may have when max_context is 0, if the model was made for as many.
+    // For the memory that the load asks of the device; 0 = none is asked for.
+    std::int64_t default_context = 0;
     std::int64_t chunk_tokens = 512;
     TokenId turn_token = -1;  // must be an id of the vocabulary; -1 = none is asked for
     std::vector<ControlVector> control_vectors{};
@@ -107,8 +110,10 @@ struct RunnerOptions {
 
 // Loads a GGUF file (also split files) onto the device. `progress(bytes_done, bytes_total)` is
 // called from the calling thread, first with 0 bytes done: by then all is known that can be known
-// of the file and of the options without reading the weights, so what is refused later is memory,
-// or the device's word on a weight. Refusals name the file, the fault and what is allowed.
+// of the file and of the options without reading the weights, and a device that tells its free
+// memory has room for all of it and a whole context; so what is refused later is memory that was
+// not foreseen, or the device's word on a weight. Refusals name the file, the fault and what is
+// allowed.
 Result<std::unique_ptr<Runner>> load_runner(
     Device& device, const RunnerOptions& options,
     const std::function<void(std::uint64_t, std::uint64_t)>& progress);

@@ -112,4 +112,25 @@ TEST_CASE("a device without memory for one state is refused as such") {
     CHECK(engine.error().kind == RefusalKind::out_of_memory);
 }
 
+TEST_CASE("a conversation that cannot grow says what is needed and free and what would fit") {
+    EngineStage stage(FakeShape{false, 97, 64});
+    stage.device->tells_free = true;
+    const std::size_t page = stage.runner->geometry().page_bytes();
+    stage.device->limit_bytes = stage.device->held_bytes() + 2 * page + page / 2;
+    const auto prompt_of = [](std::int64_t tokens) {
+        return joined({turn(kFakeUser, tokens - 5, 2), assistant_opens()});
+    };
+    REQUIRE(prompt_of(510).size() == 510);
+    const Told refused = stage.run(prompt_of(513));
+    REQUIRE(refused.refusal);
+    CHECK(refused.refusal->code == RefusalCode::out_of_memory);
+    CHECK_THAT(refused.refusal->text, Catch::Contains("f16 K/V of 513 tokens") &&
+                                          Catch::Contains("free are") &&
+                                          Catch::EndsWith("--max-context 512 fits"));
+    CHECK(stage.run(prompt_of(510), 2).answer.size() == 2);
+    const Told grown = stage.run(prompt_of(510), 6);  // writes into row 512
+    CHECK(grown.outcome.finish == FinishReason::error);
+    CHECK_THAT(grown.outcome.fault, Catch::EndsWith("--max-context 512 fits"));
+}
+
 }  // namespace strata::tests
