@@ -252,6 +252,7 @@ std::string Weights::main_type() const {
 }
 
 std::string Weights::fingerprint() const {
+    if (!parts_.front().file.fingerprint.empty()) return parts_.front().file.fingerprint;
     // A single part needs no state; several are hashed as one stream by hashing their digests.
     std::vector<XXH128_canonical_t> digests;
     for (const auto& part : parts_) {

@@ -133,6 +133,18 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("the fingerprint of a synthetic model is that of its sizes and type and seed") {
+    const auto fingerprint = [](const std::string& name, std::uint64_t seed) {
+        return Weights::open(name, image_of(name, seed))->fingerprint();
+    };
+    const std::string one = fingerprint("tiny-qwen3:q8_0", 1);
+    CHECK(one.size() == 32);
+    CHECK(one == fingerprint("tiny-qwen3:q8_0", 1));
+    CHECK(one != fingerprint("tiny-qwen3:q8_0", 2));
+    CHECK(one != fingerprint("tiny-qwen3:q4_k", 1));
+    CHECK(one != fingerprint("tiny-qwen3moe:q8_0", 1));
+}
+
 TEST_CASE("random blocks have mean 0 and deviation of a trained weight in every type") {
     const auto device = cpu_device();
     for (const ElementType type :

@@ -92,6 +92,7 @@ struct ControlVector {
 struct ModelImage {
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner;
+    std::string fingerprint{};  // of the content, if it is known; empty: from all bytes
 };
 
 struct RunnerOptions {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "tools/bench/synthetic/patterns.hpp"
 
@@ -153,6 +155,16 @@ std::string header_of(const SyntheticModel& model) {
     return out.bytes();
 }
 
+// The header says which tensors there are and the seed what is in them: no need to read them all.
+std::string fingerprint_of(const std::string& header, std::uint64_t seed) {
+    const XXH128_hash_t hash = XXH3_128bits_withSeed(header.data(), header.size(), seed);
+    std::array<char, 33> out{};
+    (void)std::snprintf(out.data(), out.size(), "%016llx%016llx",
+                        static_cast<unsigned long long>(hash.high64),
+                        static_cast<unsigned long long>(hash.low64));
+    return out.data();
+}
+
 // Address space of the whole file, until the last owner goes. Nothing can be read there before a
 // header or a pattern is put there, so the system need not promise memory for it.
 class AddressSpace {
@@ -214,7 +226,7 @@ Result<ModelImage> map_synthetic(const SyntheticModel& model, std::uint64_t seed
             return laid.failure();
         }
     }
-    return ModelImage{{space->at(), space->bytes()}, space};
+    return ModelImage{{space->at(), space->bytes()}, space, fingerprint_of(header, seed)};
 }
 
 }  // namespace strata::bench
