@@ -102,7 +102,7 @@ class OneConversationEngine : public Engine {
     PromptPlan plan(const Run& run) const;
     void choose(Run& run);
     Status<> resume(Run& run);
-    Status<> bring_back(Run& run);
+    Result<bool> bring_back(Run& run);
     void name_live(const Run& run);
     void show_life(Run& run);
     bool read_prompt(Run& run);
@@ -277,7 +277,12 @@ Status<> OneConversationEngine::resume(Run& run) {
                        [&] { show_life(run); });
     if (plan.outgoing == OutgoingFate::park_if_free) ++conversations_;
     if (plan.entry) {
-        if (auto back = bring_back(run); !back) return back;
+        const auto back = bring_back(run);
+        if (!back) return back.failure();
+        if (!*back) {
+            choose(run);
+            return resume(run);
+        }
     } else {
         session_->rewind(plan.reused);
         if (plan.reused == 0) session_->set_steering(run.steering);
@@ -288,12 +293,16 @@ Status<> OneConversationEngine::resume(Run& run) {
     return Done{};
 }
 
-Status<> OneConversationEngine::bring_back(Run& run) {
+// False: there was nothing whole to bring back, and nobody is live; another plan is needed.
+Result<bool> OneConversationEngine::bring_back(Run& run) {
     auto facts = parked_->bring_back(run.outcome.plan, run.steering, run.outcome.cache, run.events,
                                      [&] { show_life(run); });
     if (!facts) return facts.failure();
-    live_ = *std::move(facts);
-    return Done{};
+    live_ = facts->value_or(LiveFacts{});
+    if (*facts) return true;
+    one_shot_ = false;
+    parked_->live_is(live_, run.events);
+    return false;
 }
 
 // While a conversation moves, nothing of the prompt is read yet.

@@ -1,6 +1,7 @@
 // See engine/parked_conversations.hpp.
 #include "engine/parked_conversations.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -54,8 +55,12 @@ std::int64_t ParkedConversations::now_ms() const {
         .count();
 }
 
+// What is on its way into host memory is taken already, though the OS may not know it yet.
 MemoryReading ParkedConversations::read() {
     last_reading_ = memory_.read();
+    if (auto& available = last_reading_.available_bytes) {
+        *available -= std::min<std::uint64_t>(*available, session_->store().filling_bytes());
+    }
     return last_reading_;
 }
 
@@ -275,13 +280,20 @@ void ParkedConversations::park(const LiveFacts& outgoing, const PromptPlan& plan
     if (!commit.parked && commit.skip) skip(outgoing, *commit.skip, &admission, figures, events);
 }
 
-Result<LiveFacts> ParkedConversations::bring_back(const PromptPlan& plan, std::string_view steering,
-                                                  CacheFigures& figures, ConversationEvents& events,
-                                                  const Step& step) {
+Result<std::optional<LiveFacts>> ParkedConversations::bring_back(const PromptPlan& plan,
+                                                                 std::string_view steering,
+                                                                 CacheFigures& figures,
+                                                                 ConversationEvents& events,
+                                                                 const Step& step) {
     STRATA_INVARIANT(incoming_ != nullptr && plan.entry);
     const SharedImage image = std::exchange(incoming_, nullptr);
     const TimePoint began = clock_();
     const RestoreOutcome outcome = session_->restore(*image, plan.reused, steering, step);
+    if (outcome.result == RestoreResult::spoilt) {
+        if (!plan.takes) apply(cache_.discard(*plan.entry, Removal::invalid), events);
+        session_->reset();
+        return std::optional<LiveFacts>();
+    }
     if (outcome.result != RestoreResult::restored) {
         return refuse("restoring " + std::to_string(plan.reused) +
                       " tokens failed: " + outcome.text);
@@ -302,8 +314,8 @@ Result<LiveFacts> ParkedConversations::bring_back(const PromptPlan& plan, std::s
     event.took_end = plan.source == ResumeSource::parked;
     event.label = image->label;
     say(std::move(event), events);
-    return LiveFacts{image->conversation, image->label, image->marks, image->identity,
-                     image->hits + 1};
+    return std::optional(LiveFacts{image->conversation, image->label, image->marks, image->identity,
+                                   image->hits + 1});
 }
 
 void ParkedConversations::live_is(const LiveFacts& facts, ConversationEvents& events) {

@@ -64,10 +64,11 @@ class ParkedConversations {
     void set_aside(const PromptPlan& plan, const LiveFacts& outgoing, std::uint64_t branch,
                    CacheFigures& figures, ConversationEvents& events, const Step& step);
     // The image that set_aside() took or borrowed is the live conversation now, at plan.reused.
-    // Refused: the session is INVALID, and the engine cannot go on.
-    Result<LiveFacts> bring_back(const PromptPlan& plan, std::string_view steering,
-                                 CacheFigures& figures, ConversationEvents& events,
-                                 const Step& step);
+    // Absent: its bytes had changed, it is gone, and the session is empty; plan again. Refused: the
+    // session is INVALID, and the engine cannot go on.
+    Result<std::optional<LiveFacts>> bring_back(const PromptPlan& plan, std::string_view steering,
+                                                CacheFigures& figures, ConversationEvents& events,
+                                                const Step& step);
     // The live conversation changed: its ids, its checkpoints or its clean pages.
     void live_is(const LiveFacts& facts, ConversationEvents& events);
     // After a failure in the midst of anything: nobody is live, and no memory is needed to say so.

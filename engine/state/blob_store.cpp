@@ -2,11 +2,15 @@
 #include "strata/state/blob_store.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "engine/state/blob_filler.hpp"
 #include "engine/state/segment_pool.hpp"
+#include "strata/backend/device_fault.hpp"
 #include "strata/core/invariant.hpp"
 
 namespace strata {
@@ -33,9 +37,11 @@ BlobHold::~BlobHold() {
 }
 
 BlobStore::BlobStore(HostSegments& segments, Device& device)
-    : pool_(std::make_unique<SegmentPool>(segments, device)) {}
+    : pool_(std::make_unique<SegmentPool>(segments, device)),
+      filler_(std::make_unique<BlobFiller>(device, *pool_)) {}
 
 BlobStore::~BlobStore() {
+    end_filling();
     for (const auto& [id, blob] : blobs_) STRATA_INVARIANT(blob.holds == 0);
 }
 
@@ -114,11 +120,67 @@ void BlobStore::seal(HostBlobId id, const BlobStamp& stamp, const Digest128& che
     found->second.sealed = true;
 }
 
+void BlobStore::fill_later(std::span<const DeviceFill> fills) {
+    std::vector<Fill> begun;
+    begun.reserve(fills.size());
+    for (const DeviceFill& each : fills) begun.push_back({each.id, pieces(each.id), each.from});
+    filler_->begin(begun);
+    for (const DeviceFill& each : fills) {
+        StoredBlob& blob = blobs_.find(each.id)->second;
+        blob.stamp = each.stamp;
+        blob.filling = true;
+    }
+}
+
+// Precondition: it is filling.
+void BlobStore::settle(HostBlobId id, bool wait) {
+    const std::optional<Filled> end = filler_->take(id, wait);
+    if (!end) return;
+    StoredBlob& blob = blobs_.find(id)->second;
+    blob.filling = false;
+    if (!end->fault) {
+        blob.checksum = end->sum;
+        blob.sealed = true;
+        return;
+    }
+    try {
+        std::rethrow_exception(end->fault);
+    } catch (const DeviceFault&) {
+        throw;
+    } catch (const std::exception&) {
+        // It stays unsealed: a check of its image finds that it is not there.
+    }
+}
+
+bool BlobStore::filling(HostBlobId id) {
+    const auto found = blobs_.find(id);
+    if (found == blobs_.end() || !found->second.filling) return false;
+    settle(id, false);
+    return found->second.filling;
+}
+
+void BlobStore::await(HostBlobId id) {
+    const auto found = blobs_.find(id);
+    if (found != blobs_.end() && found->second.filling) settle(id, true);
+}
+
+void BlobStore::end_filling() noexcept {
+    for (auto& [id, blob] : blobs_) {
+        if (!std::exchange(blob.filling, false)) continue;
+        filler_->cancel(id);
+    }
+}
+
+std::uint64_t BlobStore::filling_bytes() const {
+    return filler_->waiting_bytes();
+}
+
 void BlobStore::free_if_unnamed(HostBlobId id) noexcept {
     const auto found = blobs_.find(id);
     if (found == blobs_.end()) return;
     const StoredBlob& blob = found->second;
     if (blob.booked || blob.holds > 0) return;
+    if (blob.filling) filler_->cancel(id);
     free_pieces(blob.pieces);
     bytes_ -= blob.bytes;
     blobs_.erase(found);
@@ -150,7 +212,7 @@ void BlobStore::book(std::span<const HostBlob> blobs) noexcept {
     for (const HostBlob& blob : blobs) {
         if (blob.id == HostBlobId::none) continue;
         const auto found = blobs_.find(blob.id);
-        STRATA_INVARIANT(found != blobs_.end() && found->second.sealed);
+        STRATA_INVARIANT(found != blobs_.end() && (found->second.sealed || found->second.filling));
         found->second.booked = true;
     }
 }

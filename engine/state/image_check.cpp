@@ -47,7 +47,8 @@ std::vector<Part> parts_of(const ConversationImage& image, Position position) {
 Status<SnapshotRefusal> check_part(const BlobStore& store, const HostBlob& blob,
                                    const std::string& name, std::size_t bytes) {
     const StoredBlob* stored = store.find(blob.id);
-    if (stored == nullptr || !stored->sealed) return invalid(name + " is not there");
+    if (stored == nullptr || !(stored->sealed || stored->filling))
+        return invalid(name + " is not there");
     if (blob.bytes != bytes || stored->bytes != bytes) {
         return invalid(name + " has " + std::to_string(stored->bytes) + " bytes, not " +
                        std::to_string(bytes));
@@ -99,6 +100,17 @@ HostBlob state_at(const ConversationImage& image, Position position) {
     return {};
 }
 
+std::vector<HostBlob> states_below(const ConversationImage& image, Position position) {
+    std::vector<HostBlob> states;
+    const HostBlob moved = state_at(image, position);
+    for (const ImageCheckpoint& each : image.checkpoints) {
+        const HostBlob& state = each.running_state;
+        if (each.mark.position > position || state.id == HostBlobId::none) continue;
+        if (state.id != moved.id) states.push_back(state);
+    }
+    return states;
+}
+
 Status<SnapshotRefusal> check_shape(const BlobStore& store, const Geometry& geometry,
                                     const ConversationImage& image) {
     if (!image.ids || image.ids->empty()) return invalid("there are no tokens");
@@ -138,10 +150,11 @@ Status<SnapshotRefusal> check_image(const ImageCheck& check, const ConversationI
         if (!stamp) return stamp;
         bytes += static_cast<std::size_t>(part.blob.bytes);
     }
+    if (!check.sums) return Done{};
     std::atomic<std::size_t> wrong = parts.size();  // the first of them
     for_each_at_once(parts.size(), bytes, check.threads, [&](std::size_t i) {
         const StoredBlob* stored = check.store.find(parts[i].blob.id);
-        if (digest_of(stored->pieces) == stored->checksum) return;
+        if (stored->filling || digest_of(stored->pieces) == stored->checksum) return;
         std::size_t first = wrong;
         while (i < first && !wrong.compare_exchange_weak(first, i)) {
         }

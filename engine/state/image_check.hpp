@@ -2,6 +2,8 @@
 // session changes. Reads the store; changes nothing.
 #pragma once
 
+#include <vector>
+
 #include "strata/core/conversation_image.hpp"
 #include "strata/model/geometry.hpp"
 #include "strata/state/live_session.hpp"
@@ -13,6 +15,8 @@ struct ImageCheck {
     const Geometry& geometry;
     SnapshotFingerprint fingerprint;  // what its blobs must have been computed with
     int threads = 1;
+    // False: who moves the blobs sums them up on the way.
+    bool sums = true;
 };
 
 // True when a conversation of this geometry can go on from rows [0, position) of the image.
@@ -26,9 +30,13 @@ struct ImageCheck {
 [[nodiscard]] Status<SnapshotRefusal> check_shape(const BlobStore& store, const Geometry& geometry,
                                                   const ConversationImage& image);
 
-// check_shape(), then of what a restore at `position` takes over: stamps, then checksums.
+// check_shape(), then of what a restore at `position` takes over: stamps, then checksums of what is
+// not filling still.
 [[nodiscard]] Status<SnapshotRefusal> check_image(const ImageCheck& check,
                                                   const ConversationImage& image,
                                                   Position position);
+
+// What a restore at `position` takes over but does not move: the states of the checkpoints below.
+[[nodiscard]] std::vector<HostBlob> states_below(const ConversationImage& image, Position position);
 
 }  // namespace strata

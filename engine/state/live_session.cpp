@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/state/device_pages.hpp"
 #include "engine/state/page_rows.hpp"
 #include "engine/state/transfer.hpp"
 #include "strata/backend/device_fault.hpp"
@@ -25,7 +26,12 @@ constexpr std::size_t kZeroPieceBytes = std::size_t{1} << 20;
 LiveSession::LiveSession(Runner& runner, BlobStore& store)
     : runner_(&runner),
       store_(&store),
-      fingerprint_(fingerprint_of(runner.geometry(), runner.vocabulary(), {})) {}
+      fingerprint_(fingerprint_of(runner.geometry(), runner.vocabulary(), {})),
+      kept_(std::make_unique<DevicePages>(runner.device(), store)) {}
+
+LiveSession::~LiveSession() {
+    store_->end_filling();  // copies read this session's memory
+}
 
 Result<std::unique_ptr<LiveSession>> LiveSession::open(Runner& runner, BlobStore& store) {
     std::unique_ptr<LiveSession> session(new LiveSession(runner, store));
@@ -38,9 +44,60 @@ Result<std::unique_ptr<LiveSession>> LiveSession::open(Runner& runner, BlobStore
     return session;
 }
 
-void LiveSession::write_state(const StoredBlob& state) {
-    STRATA_INVARIANT(state.bytes == geometry().state_bytes());
+void LiveSession::write_state(HostBlobId id) {
+    if (const void* there = kept_->find(id)) {
+        device().copy_on_device(running_state_.address(), there, running_state_.bytes());
+        return;
+    }
+    store_->await(id);
+    const StoredBlob& state = *store_->find(id);
+    STRATA_INVARIANT(state.sealed && state.bytes == geometry().state_bytes());
     copy_from_pieces(device(), running_state_.address(), state.pieces);
+}
+
+// The running state into a blob that is allocated, while the session goes on. Throws
+// std::bad_alloc, and then the blob is not filling.
+void LiveSession::fill_state(HostBlobId id) {
+    const std::uint64_t ids = PrefixHashes(ids_).at(frontier());
+    const BlobStamp stamp{fingerprint_, frontier(), frontier(), ids, ids};
+    kept_->look_again();
+    auto copy = kept_->fresh(running_state_.bytes());
+    if (copy) {
+        device().copy_on_device(copy->address(), running_state_.address(), running_state_.bytes());
+        kept_->put(*copy, id);
+    }
+    device().synchronize();
+    const DeviceFill fill{id, copy ? copy->address() : running_state_.address(), stamp};
+    store_->fill_later(std::span(&fill, 1));
+    if (!copy) store_->await(id);
+}
+
+// Something reads this page, or it holds what another conversation may come back for.
+bool LiveSession::must_be_kept(std::size_t page) const {
+    const HostBlobId of = copied_[page];
+    if (of == HostBlobId::none) return false;
+    return store_->filling(of) || (clean_[page].id() != of && store_->find(of) != nullptr);
+}
+
+void LiveSession::exchange_page(std::size_t page, const Buffer& with) {
+    kept_->put(pages_[page], copied_[page]);  // from here on nothing can fail
+    pages_[page] = with;
+    page_addresses_[page] = with.address();
+    copied_[page] = HostBlobId::none;
+}
+
+// Its content is about to change; the rows below `rows` are still needed.
+void LiveSession::make_writable(std::size_t page, Position rows) {
+    if (must_be_kept(page)) {
+        if (auto other = kept_->fresh(geometry().page_bytes())) {
+            if (pages_for(rows) > page) {
+                device().copy_on_device(other->address(), page_addresses_[page], other->bytes());
+            }
+            exchange_page(page, *other);
+        }
+        store_->await(copied_[page]);
+    }
+    copied_[page] = HostBlobId::none;
 }
 
 void LiveSession::forget_content() {
@@ -79,7 +136,7 @@ void LiveSession::rewind_to(Position position, bool state_is_there) {
     if (!state_is_there && geometry().recurrent()) {
         const StateImage image = checkpoints_.use(position);
         STRATA_INVARIANT(image);
-        write_state(*store_->find(image.id()));
+        write_state(image.id());
     } else {
         checkpoints_.use(position);
     }
@@ -95,18 +152,22 @@ Status<> LiveSession::reserve(Position rows) {
     pages_.reserve(wanted);  // from here on only the device can refuse
     page_addresses_.reserve(wanted);
     clean_.reserve(wanted);
+    copied_.reserve(wanted);
+    kept_->look_again();
     while (pages_.size() < wanted) {
         // A device's memory is zeroed, so the OS has put memory behind all of it.
-        auto page = device().allocate(geometry().page_bytes());
+        auto page = kept_->fresh(geometry().page_bytes());
         if (!page) {
             pages_.resize(before);
             page_addresses_.resize(before);
             clean_.resize(before);
+            copied_.resize(before);
             return page.failure();
         }
         page_addresses_.push_back(page->address());
         pages_.push_back(std::move(page).value());
         clean_.emplace_back();
+        copied_.push_back(HostBlobId::none);
     }
     return Done{};
 }
@@ -115,11 +176,13 @@ Result<PassEnd> LiveSession::read(std::span<const TokenId> ids, std::span<float>
     const Position end = frontier() + std::ssize(ids);
     STRATA_INVARIANT(valid_ && !ids.empty() && pages_for(end) <= pages_.size());
     valid_ = false;
-    for (auto page = static_cast<std::size_t>(frontier() / kPageTokens); page < pages_for(end);
-         ++page) {
-        clean_[page] = {};
-    }
     try {
+        kept_->look_again();
+        for (auto page = static_cast<std::size_t>(frontier() / kPageTokens); page < pages_for(end);
+             ++page) {
+            make_writable(page, frontier());
+            clean_[page] = {};
+        }
         if (!runner_->forward(memory(), frontier(), ids, logits)) return PassEnd::abandoned;
         ids_.insert(ids_.end(), ids.begin(), ids.end());
     } catch (const std::bad_alloc&) {
@@ -155,11 +218,15 @@ Status<> LiveSession::keep_checkpoint(CheckpointKind kind, std::uint64_t owner) 
             auto memory = store_->allocate(owner, std::span(&blob, 1));
             if (!memory) return memory;
             image = store_->hold(blob.id);
-            device().synchronize();
-            const Digest128 sum =
-                copy_to_pieces(device(), running_state_.address(), store_->pieces(blob.id));
-            const std::uint64_t ids = PrefixHashes(ids_).at(frontier());
-            store_->seal(blob.id, {fingerprint_, frontier(), frontier(), ids, ids}, sum);
+            if (device().copies_aside()) {
+                fill_state(blob.id);
+            } else {
+                device().synchronize();
+                const Digest128 sum =
+                    copy_to_pieces(device(), running_state_.address(), store_->pieces(blob.id));
+                const std::uint64_t ids = PrefixHashes(ids_).at(frontier());
+                store_->seal(blob.id, {fingerprint_, frontier(), frontier(), ids, ids}, sum);
+            }
         }
         checkpoints_.add({kind, frontier()}, std::move(image));
     } catch (const std::bad_alloc&) {
@@ -169,15 +236,20 @@ Status<> LiveSession::keep_checkpoint(CheckpointKind kind, std::uint64_t owner) 
 }
 
 bool LiveSession::has_spare_pages() const {
-    return pages_.size() > pages_for(frontier());
+    return pages_.size() > pages_for(frontier()) || kept_->has_unnamed();
 }
 
 void LiveSession::release_spare_pages() {
     const std::size_t needed = pages_for(frontier());
+    for (std::size_t page = needed; page < pages_.size(); ++page) {
+        if (must_be_kept(page)) kept_->put(pages_[page], copied_[page]);
+    }
+    kept_->release_unnamed();
     if (needed >= pages_.size()) return;
     pages_.resize(needed);
     page_addresses_.resize(needed);
     clean_.resize(needed);
+    copied_.resize(needed);
 }
 
 }  // namespace strata

@@ -1,11 +1,13 @@
 // The live session's way into host memory and back (state/live_session.hpp): naming, capturing,
 // checking, restoring, comparing.
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "engine/state/device_pages.hpp"
 #include "engine/state/image_check.hpp"
 #include "engine/state/page_rows.hpp"
 #include "engine/state/transfer.hpp"
@@ -32,6 +34,39 @@ struct Place {
     std::string name;
 };
 
+// The device's copies from the host end before what they write or read may go.
+class CopiesFromHost {
+  public:
+    CopiesFromHost(Device& device, std::span<const HostCopy> copies) : device_(&device) {
+        device.start_copies_from_host(copies);
+    }
+    ~CopiesFromHost() {
+        try {
+            finish();
+        } catch (const std::exception&) {
+            // Another failure is on its way already.
+        }
+    }
+    CopiesFromHost(const CopiesFromHost&) = delete;
+    CopiesFromHost& operator=(const CopiesFromHost&) = delete;
+    void finish() {
+        if (auto* device = std::exchange(device_, nullptr)) device->finish_copies();
+    }
+
+  private:
+    Device* device_;
+};
+
+bool all_as_sealed(std::span<const StoredBlob* const> blobs, std::size_t bytes, int threads,
+                   const LiveSession::Step& step) {
+    std::atomic<bool> equal = true;
+    const auto sum = [&](std::size_t i) {
+        if (digest_of(blobs[i]->pieces) != blobs[i]->checksum) equal = false;
+    };
+    for_each_at_once(blobs.size(), bytes, threads, sum, step);
+    return equal;
+}
+
 void fill_all(Device& device, BlobStore& store, std::vector<Fill>& fills, std::size_t bytes,
               const LiveSession::Step& step) {
     device.synchronize();
@@ -39,7 +74,7 @@ void fill_all(Device& device, BlobStore& store, std::vector<Fill>& fills, std::s
         Fill& each = fills[index];
         each.sum = copy_to_pieces(device, each.from, store.pieces(each.blob.id));
     };
-    for_each_at_once(fills.size(), bytes, device.facts().threads, fill, step);
+    for_each_at_once(fills.size(), bytes, transfer_threads(device), fill, step);
     for (const Fill& each : fills) store.seal(each.blob.id, each.stamp, each.sum);
 }
 
@@ -67,9 +102,15 @@ std::vector<Place> places_of(const BlobStore& store, const ConversationImage& im
     return places;
 }
 
-std::uint64_t bytes_of(std::span<const Place> places) {
+std::uint64_t move_all(Device& device, std::span<const Place> places,
+                       const LiveSession::Step& step) {
     std::uint64_t bytes = 0;
     for (const Place& each : places) bytes += each.blob->bytes;
+    const auto move = [&](std::size_t i) {
+        copy_from_pieces(device, places[i].at, places[i].blob->pieces);
+    };
+    for_each_at_once(places.size(), static_cast<std::size_t>(bytes), transfer_threads(device), move,
+                     step);
     return bytes;
 }
 
@@ -128,7 +169,18 @@ Result<CaptureFigures> LiveSession::capture(const ConversationImage& image, cons
         if (auto memory = store_->allocate(image.conversation, blobs); !memory) {
             return memory.failure();
         }
-        fill_all(device(), *store_, fills, static_cast<std::size_t>(figures.bytes), step);
+        if (device().copies_aside()) {
+            device().synchronize();
+            std::vector<DeviceFill> later;
+            for (const Fill& each : fills) {
+                if (each.blob.id == state.id) continue;
+                later.push_back({each.blob.id, each.from, each.stamp});
+            }
+            if (later.size() < fills.size()) fill_state(state.id);
+            store_->fill_later(later);
+        } else {
+            fill_all(device(), *store_, fills, static_cast<std::size_t>(figures.bytes), step);
+        }
     } catch (const std::bad_alloc&) {
         store_->discard(made);
         return refuse_memory("no memory");  // short: it must not need any
@@ -143,6 +195,7 @@ Result<CaptureFigures> LiveSession::capture(const ConversationImage& image, cons
     book_all(*store_, image);
     for (std::size_t page = 0; page < image.pages.size(); ++page) {
         clean_[page] = store_->hold(image.pages[page].id);
+        copied_[page] = image.pages[page].id;
     }
     return figures;
 }
@@ -151,7 +204,7 @@ Status<SnapshotRefusal> LiveSession::validate(const ConversationImage& image, Po
                                               std::string_view steering_content) const {
     const ImageCheck check{*store_, geometry(),
                            fingerprint_of(geometry(), runner_->vocabulary(), steering_content),
-                           device().facts().threads};
+                           transfer_threads(device()), !device().copies_aside()};
     return check_image(check, image, position);
 }
 
@@ -172,6 +225,68 @@ void LiveSession::take_over(const ConversationImage& image, Position position) {
         checkpoints_.add({CheckpointKind::tail, position}, image_of(image.end_state));
     }
     checkpoints_.use(position);
+}
+
+// Gives the image's rows [0, position) pages: those that hold them already, else such as may be
+// written. The latter are returned.
+std::vector<std::size_t> LiveSession::lay_out(const ConversationImage& image, Position position) {
+    std::vector<std::size_t> empty;
+    for (std::size_t page = 0; page < pages_for(position); ++page) {
+        const HostBlobId id = image.pages[page].id;
+        if (copied_[page] == id) continue;
+        if (const auto kept = kept_->take(id)) {
+            exchange_page(page, *kept);
+            copied_[page] = id;
+        } else {
+            empty.push_back(page);
+        }
+    }
+    kept_->look_again();
+    for (const std::size_t page : empty) make_writable(page, 0);
+    return empty;
+}
+
+// False: what was moved is not what was sealed.
+bool LiveSession::move_aside(const ConversationImage& image, Position position,
+                             std::uint64_t& bytes, const Step& step) {
+    const auto moved = lay_out(image, position);
+    std::vector<const StoredBlob*> summed;
+    std::vector<HostCopy> copies;
+    std::size_t summed_bytes = 0;
+    bool all_there = true;
+    const auto sum_up = [&](const HostBlob& blob) {
+        summed.push_back(store_->find(blob.id));
+        summed_bytes += static_cast<std::size_t>(blob.bytes);
+    };
+    const auto move = [&](const HostBlob& blob, void* to) {
+        store_->await(blob.id);
+        sum_up(blob);
+        all_there = all_there && summed.back()->sealed;
+        bytes += blob.bytes;
+        auto* at = static_cast<std::byte*>(to);
+        for (const auto& piece : summed.back()->pieces) {
+            copies.push_back({at, piece.data(), piece.size()});
+            at += piece.size();
+        }
+    };
+    for (const std::size_t page : moved) move(image.pages[page], page_addresses_[page]);
+    const HostBlob state = state_at(image, position);
+    const void* kept_state = state.id == HostBlobId::none ? nullptr : kept_->find(state.id);
+    if (kept_state != nullptr) {
+        device().copy_on_device(running_state_.address(), kept_state, running_state_.bytes());
+    } else if (state.id != HostBlobId::none) {
+        move(state, running_state_.address());
+    }
+    for (const HostBlob& below : states_below(image, position)) {
+        if (store_->find(below.id)->sealed) sum_up(below);
+    }
+    if (!all_there) return false;
+    CopiesFromHost copying(device(), copies);
+    const bool equal = all_as_sealed(summed, summed_bytes, transfer_threads(device()), step);
+    copying.finish();
+    if (!equal) return false;
+    for (const std::size_t page : moved) copied_[page] = image.pages[page].id;
+    return true;
 }
 
 RestoreOutcome LiveSession::restore(const ConversationImage& image, Position position,
@@ -204,13 +319,16 @@ RestoreOutcome LiveSession::restore(const ConversationImage& image, Position pos
         forget_content();
         set_steering(steering_content);
         take_over(image, position);
-        const auto places = places_of(*store_, image, position, memory());
-        outcome.bytes = bytes_of(places);
-        const auto move = [&](std::size_t i) {
-            copy_from_pieces(device(), places[i].at, places[i].blob->pieces);
-        };
-        for_each_at_once(places.size(), static_cast<std::size_t>(outcome.bytes),
-                         device().facts().threads, move, step);
+        if (device().copies_aside()) {
+            if (!move_aside(image, position, outcome.bytes, step)) {
+                forget_content();
+                outcome.result = RestoreResult::spoilt;
+                outcome.text = "the bytes of the snapshot have changed";
+                return outcome;
+            }
+        } else {
+            outcome.bytes = move_all(device(), places_of(*store_, image, position, memory()), step);
+        }
         device().synchronize();
     } catch (const std::bad_alloc&) {
         return fail("no memory");
@@ -227,6 +345,10 @@ RestoreOutcome LiveSession::restore(const ConversationImage& image, Position pos
 std::optional<std::string> LiveSession::differs_from(const ConversationImage& image,
                                                      Position position) const {
     device().synchronize();
+    for (std::size_t page = 0; page < pages_for(position); ++page) {
+        store_->await(image.pages[page].id);
+    }
+    store_->await(state_at(image, position).id);
     for (const Place& each : places_of(*store_, image, position, memory())) {
         if (!device_equals(device(), each.at, each.blob->pieces)) return each.name;
     }

@@ -21,6 +21,10 @@ namespace {
 // have had for years, for the source and the copy share it.
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 
+// The same of a copy that the device makes: short against the last-level cache, long against what
+// starting a copy costs.
+constexpr std::size_t kAsideBlockBytes = std::size_t{4} << 20;
+
 // A thread costs about 50 us to start; fewer bytes than this are moved sooner by one.
 constexpr std::size_t kThreadedBytesMin = std::size_t{2} << 20;
 
@@ -43,11 +47,12 @@ class Summer {
 
 // Calls visit(offset from the beginning of all pieces, block).
 template <class Visit>
-void for_each_block(std::span<const std::span<std::byte>> pieces, const Visit& visit) {
+void for_each_block(std::span<const std::span<std::byte>> pieces, const Visit& visit,
+                    std::size_t block_bytes = kBlockBytes) {
     std::size_t offset = 0;
     for (const auto& piece : pieces) {
         for (std::size_t done = 0; done < piece.size();) {
-            const std::size_t count = std::min(kBlockBytes, piece.size() - done);
+            const std::size_t count = std::min(block_bytes, piece.size() - done);
             visit(offset, piece.subspan(done, count));
             done += count;
             offset += count;
@@ -82,6 +87,25 @@ struct Shared {
 };
 
 }  // namespace
+
+int transfer_threads(const Device& device) {
+    if (!device.copies_aside()) return std::min(device.facts().threads, kTransferThreadsMax);
+    return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kSummingThreadsMax);
+}
+
+Digest128 copy_to_pieces_aside(Device& device, const void* from_device,
+                               std::span<const std::span<std::byte>> pieces) {
+    const auto* from = static_cast<const std::byte*>(from_device);
+    Summer sum;
+    for_each_block(
+        pieces,
+        [&](std::size_t offset, std::span<std::byte> block) {
+            device.copy_to_host_aside(block.data(), from + offset, block.size());
+            sum.add(block.data(), block.size());
+        },
+        kAsideBlockBytes);
+    return sum.digest();
+}
 
 Digest128 copy_to_pieces(Device& device, const void* from_device,
                          std::span<const std::span<std::byte>> pieces) {
@@ -128,8 +152,7 @@ void for_each_at_once(std::size_t count, std::size_t bytes, int threads,
     const std::size_t wanted =
         bytes < kThreadedBytesMin
             ? 1
-            : std::min(count,
-                       static_cast<std::size_t>(std::clamp(threads, 1, kTransferThreadsMax)));
+            : std::min(count, static_cast<std::size_t>(std::clamp(threads, 1, kSummingThreadsMax)));
     const std::size_t neighbours = kNeighbourBytes / std::max<std::size_t>(bytes / count, 1);
     const std::size_t share = (count + wanted - 1) / wanted;
     const std::size_t at_a_time = std::clamp<std::size_t>(neighbours, 1, share);

@@ -16,10 +16,19 @@ namespace strata {
 // More threads move no more bytes: two saturate the memory of a small machine, four that of a large
 // one.
 inline constexpr int kTransferThreadsMax = 4;
+// Beside a device that copies by itself they only sum up, and must keep pace with 55 GB/s: one does
+// about 10.
+inline constexpr int kSummingThreadsMax = 12;
+
+// How many threads of the host work on bytes that come from or go to this device.
+[[nodiscard]] int transfer_threads(const Device& device);
 
 // The same memory of the device as `pieces` hold, in order.
 [[nodiscard]] Digest128 copy_to_pieces(Device& device, const void* from_device,
                                        std::span<const std::span<std::byte>> pieces);
+// The same on any thread, of a device that copies by itself: its work has happened.
+[[nodiscard]] Digest128 copy_to_pieces_aside(Device& device, const void* from_device,
+                                             std::span<const std::span<std::byte>> pieces);
 void copy_from_pieces(Device& device, void* to_device,
                       std::span<const std::span<std::byte>> pieces);
 [[nodiscard]] Digest128 digest_of(std::span<const std::span<std::byte>> pieces);

@@ -7,6 +7,11 @@
 //   holds       BlobHold: a live session's checkpoints and clean pages
 //
 //   announce() -> (named, no memory) -> allocate() -> (unsealed) -> seal() -> (immutable) -> freed
+//                                           fill_later() -> (filling) -> await() --^
+//
+// fill_later() is for a device that copies by itself: other threads copy and sum up. A blob that is
+// filling may be named like any other; whoever needs its bytes waits for them first, and freeing it
+// ends the copy.
 //
 // Invariants: (1) a blob is freed in the moment in which neither the books nor a hold name it; its
 // memory leaves the process at once, unless it is a part of a page-locked segment, which leaves as
@@ -30,6 +35,7 @@
 
 namespace strata {
 
+class BlobFiller;
 class BlobStore;
 class SegmentPool;
 
@@ -65,6 +71,14 @@ struct StoredBlob {
     std::uint32_t holds = 0;
     bool booked = false;
     bool sealed = false;
+    bool filling = false;
+};
+
+// An unsealed blob whose bytes are on the device.
+struct DeviceFill {
+    HostBlobId id = HostBlobId::none;
+    const void* from = nullptr;
+    BlobStamp stamp;
 };
 
 class BlobStore {
@@ -85,6 +99,19 @@ class BlobStore {
     // Where to write. Precondition: allocated and not sealed.
     [[nodiscard]] const BlobPieces& pieces(HostBlobId id) const;
     void seal(HostBlobId id, const BlobStamp& stamp, const Digest128& checksum);
+    // Seals these blobs when their bytes have come. What wrote them on the device has happened;
+    // until filling() denies it nobody writes there. Throws std::bad_alloc, and then nothing has
+    // begun. Precondition: the device copies_aside(); allocated and not sealed.
+    void fill_later(std::span<const DeviceFill> fills);
+    // The device's copy of it may be read still. Throws DeviceFault when that failed.
+    [[nodiscard]] bool filling(HostBlobId id);
+    // Waits while it is filling. It is sealed then, but for a copy that failed: without a
+    // DeviceFault, which is thrown, it stays unsealed for ever.
+    void await(HostBlobId id);
+    // No copy goes on then; what was filling stays unsealed for ever.
+    void end_filling() noexcept;
+    // Of blobs that are filling: what the OS has not been asked for yet.
+    [[nodiscard]] std::uint64_t filling_bytes() const;
     // Frees what is neither booked nor held; unknown ids are ignored.
     void discard(std::span<const HostBlobId> ids) noexcept;
 
@@ -93,7 +120,8 @@ class BlobStore {
     // Precondition: the blob exists.
     [[nodiscard]] BlobHold hold(HostBlobId id);
 
-    // The policy's books name these. Precondition: each exists and is sealed, or is none.
+    // The policy's books name these. Precondition: each exists and is sealed or filling, or is
+    // none.
     void book(std::span<const HostBlob> blobs) noexcept;
     // BookChange::left: they do so no longer. Unknown ids (announced, never allocated) are ignored.
     void leave(std::span<const HostBlobId> ids) noexcept;
@@ -111,7 +139,10 @@ class BlobStore {
     void free_pieces(const BlobPieces& pieces) noexcept;
     Result<BlobPieces> take_pieces(std::uint64_t owner, std::uint64_t bytes, std::size_t alike);
 
+    void settle(HostBlobId id, bool wait);
+
     std::unique_ptr<SegmentPool> pool_;
+    std::unique_ptr<BlobFiller> filler_;
     std::unordered_map<HostBlobId, StoredBlob> blobs_;
     std::uint64_t bytes_ = 0;
     std::uint64_t last_id_ = 0;

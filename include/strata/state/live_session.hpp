@@ -25,6 +25,12 @@
 //
 // leave() is for every BookChange::left that any step of the policy returns.
 //
+// With a device that copies by itself (Device::copies_aside) capture() and keep_checkpoint() return
+// before the bytes are in host memory. No memory of the device is written while such a copy reads
+// it: a page is exchanged for another one before. What was exchanged stays on the device while
+// there is room (state/device_pages.hpp), and comes back from there. restore() sums the bytes up
+// while they move: validate() only looks at stamps.
+//
 // Invariants: (1) frontier() == ids().size(); (2) VALID: pages cover all rows below the frontier;
 // (3) every checkpoint lies at or below the frontier; (4) a page belongs to this session alone;
 // (5) a clean page's blob and a checkpoint's image are held, so they outlive the books' interest;
@@ -68,6 +74,7 @@ enum class RestoreResult : std::uint8_t {
     no_match,  // the image cannot be resumed at that position; nothing changed
     invalid,   // the image is not whole; nothing changed
     failed,    // a transfer or an allocation failed half-way: the session is INVALID
+    spoilt,    // bytes of the image have changed, found while they moved: the session is INVALID
 };
 struct RestoreOutcome {
     RestoreResult result = RestoreResult::no_match;
@@ -82,8 +89,13 @@ struct CaptureFigures {
 
 enum class PassEnd : std::uint8_t { whole, abandoned };
 
+class DevicePages;
+
 class LiveSession {
   public:
+    ~LiveSession();
+    LiveSession(const LiveSession&) = delete;
+    LiveSession& operator=(const LiveSession&) = delete;
     using Step = std::function<void()>;
 
     // Allocates the running state. `runner` and `store` must outlive the session.
@@ -122,7 +134,8 @@ class LiveSession {
     Status<> keep_checkpoint(CheckpointKind kind, std::uint64_t owner = 0);
     void drop_checkpoint(std::size_t index) { checkpoints_.remove(index); }
 
-    // Pages above the frontier: of rewound rows and of reservations that were not used up.
+    // Pages above the frontier: of rewound rows and of reservations that were not used up; and what
+    // is kept of conversations that are gone.
     bool has_spare_pages() const;
     void release_spare_pages();
 
@@ -170,8 +183,15 @@ class LiveSession {
     LiveSession(Runner& runner, BlobStore& store);
     void forget_content();
     void rewind_to(Position position, bool state_is_there);
-    void write_state(const StoredBlob& state);
+    void write_state(HostBlobId id);
     void take_over(const ConversationImage& image, Position position);
+    void fill_state(HostBlobId id);
+    [[nodiscard]] bool must_be_kept(std::size_t page) const;
+    void exchange_page(std::size_t page, const Buffer& with);
+    void make_writable(std::size_t page, Position rows);
+    std::vector<std::size_t> lay_out(const ConversationImage& image, Position position);
+    bool move_aside(const ConversationImage& image, Position position, std::uint64_t& bytes,
+                    const Step& step);
 
     Runner* runner_;
     BlobStore* store_;
@@ -180,6 +200,8 @@ class LiveSession {
     std::vector<Buffer> pages_;
     std::vector<void*> page_addresses_;  // of pages_, in the form a runner takes
     std::vector<BlobHold> clean_;        // of pages_; empty = dirty
+    std::vector<HostBlobId> copied_;     // of pages_: the blob of the same bytes, whoever names it
+    std::unique_ptr<DevicePages> kept_;  // of conversations that are not live
     Buffer running_state_;
     Checkpoints checkpoints_;
     bool valid_ = true;
