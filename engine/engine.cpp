@@ -89,6 +89,8 @@ class OneConversationEngine : public Engine {
     }
     void clear(ConversationEvents& events) override { parked_->clear(events); }
     void check_memory(PressureWhere where, ConversationEvents& events) override;
+    std::uint64_t parking_bytes() const override { return store_.filling_bytes(); }
+    void leave_device() override { session_->forget_kept(); }
     const EngineLimits& limits() const override { return limits_; }
     Runner& runner() override { return *runner_; }
 

@@ -82,6 +82,13 @@ void DevicePages::release_unnamed() {
     std::erase_if(entries_, [this](const Entry& entry) { return unnamed(entry); });
 }
 
+void DevicePages::forget() {
+    for (Entry& entry : entries_) {
+        store_->await(entry.content);
+        entry.content = HostBlobId::none;
+    }
+}
+
 bool DevicePages::has_unnamed() const {
     return std::any_of(entries_.begin(), entries_.end(),
                        [this](const Entry& entry) { return unnamed(entry); });

@@ -44,9 +44,8 @@ class DevicePages {
     // What nobody needs is given back to the device; what holds parked bytes stays.
     void release_unnamed();
     [[nodiscard]] bool has_unnamed() const;
-    // All of it. Copies must have ended.
-    void clear() { entries_.clear(); }
-    [[nodiscard]] std::size_t size() const { return entries_.size(); }
+    // All that is kept is nobody's, after the copies that read it.
+    void forget();
 
   private:
     struct Entry {

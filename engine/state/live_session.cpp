@@ -235,6 +235,14 @@ Status<> LiveSession::keep_checkpoint(CheckpointKind kind, std::uint64_t owner) 
     return Done{};
 }
 
+void LiveSession::forget_kept() {
+    kept_->forget();
+    for (std::size_t page = 0; page < pages_.size(); ++page) {
+        store_->await(copied_[page]);
+        if (clean_[page].id() != copied_[page]) copied_[page] = HostBlobId::none;
+    }
+}
+
 bool LiveSession::has_spare_pages() const {
     return pages_.size() > pages_for(frontier()) || kept_->has_unnamed();
 }

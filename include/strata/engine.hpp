@@ -192,6 +192,11 @@ class Engine {
     // One pressure check now. Of a command it is told also when nothing was below the floor.
     virtual void check_memory(PressureWhere where, ConversationEvents& events) = 0;
 
+    // Of parked conversations that are in the books: what is still on its way into host memory.
+    virtual std::uint64_t parking_bytes() const { return 0; }
+    // From here on what is parked comes back from host memory, though the device may hold it still.
+    virtual void leave_device() {}
+
     virtual const EngineLimits& limits() const = 0;
     virtual Runner& runner() = 0;
 };

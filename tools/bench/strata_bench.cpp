@@ -112,7 +112,10 @@ Status<> bench(const BenchOptions& options) {
     std::optional<SwitchFigures> cache;
     if (options.cache > 0) {
         auto figures = measure_switching(std::move(runner).value(), options.cache, options.chunk,
-                                         options.repeat);
+                                         options.repeat, [](const std::string& line) {
+                                             std::printf("%s\n", line.c_str());
+                                             std::fflush(stdout);
+                                         });
         if (!figures) return figures.failure();
         cache = std::move(figures).value();
         print_switching(*cache);

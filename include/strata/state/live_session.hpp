@@ -138,6 +138,9 @@ class LiveSession {
     // is kept of conversations that are gone.
     bool has_spare_pages() const;
     void release_spare_pages();
+    // What the device holds of conversations that are not live is nobody's from here on, after the
+    // copies that read it.
+    void forget_kept();
 
     // What the conversation is computed with besides the model: a fingerprint of the steering's
     // content, empty = off. Stays until it is told again. Precondition: the frontier is 0.

@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -14,9 +16,8 @@
 namespace strata::bench {
 namespace {
 
-constexpr int kTimesBack = 2;          // of A and of B in a round, after A was parked whole
-constexpr std::int64_t kTurnsOfB = 3;  // in a round
-constexpr std::uint64_t kImagesMax = 4;
+constexpr std::int64_t kTurnsMax = 4;  // of one of the two in a round
+constexpr std::uint64_t kImagesMax = 3;
 constexpr std::uint64_t kSpareBytes = std::uint64_t{1} << 30;  // states of checkpoints
 
 double ms_since(TimePoint began) {
@@ -84,12 +85,16 @@ class Stage {
     }
 
     std::int64_t vocabulary() { return engine_->runner().geometry().vocabulary; }
-    void forget_parked() {
-        Listener nobody;
-        engine_->clear(nobody);
+    // All that was parked is in host memory.
+    void await_parking() {
+        while (engine_->parking_bytes() > 0) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
     }
+    void leave_device() { engine_->leave_device(); }
+    bool device_keeps() { return engine_->runner().device().copies_aside(); }
 
-    // The chat's next turn: its ids so far, and so many new ones that kNewTokens are read.
+    // The chat's next turn: its ids so far, and so many new ones.
     Result<Turn> turn(Chat& chat, std::int64_t new_tokens) {
         const TokenIds more = some_ids(new_tokens, vocabulary(), ++chat.seed);
         chat.ids.insert(chat.ids.end(), more.begin(), more.end());
@@ -125,11 +130,73 @@ void add(Series& series, std::int64_t tokens, double ms, std::optional<std::uint
     if (bytes) series.bytes.push_back(static_cast<double>(*bytes));
 }
 
+using Tell = std::function<void(const std::string&)>;
+
+// The turns, one after the other.
+class Play {
+  public:
+    Play(Stage& stage, std::int64_t tokens, const Tell& tell)
+        : stage_(stage), tokens_(tokens), tell_(tell) {}
+
+    Status<> begin(SwitchFigures& figures);
+    Status<> round(SwitchFigures& figures);
+    Status<> round_kept(SwitchFigures& figures);
+
+  private:
+    Status<> read(Chat& chat, SwitchFigures& figures);
+    Status<> go_on(Chat& chat, SwitchFigures& figures);
+    Status<> come_back(Chat& chat, Series& park, Series& first_token, SwitchFigures& figures);
+    void tell(const char* what, const Turn& turn) const;
+
+    Stage& stage_;
+    std::int64_t tokens_;
+    const Tell& tell_;
+    Chat a_{{}, std::uint64_t{1} << 32};
+    Chat b_;
+};
+
+void Play::tell(const char* what, const Turn& turn) const {
+    if (!tell_) return;
+    const CacheFigures& cache = turn.outcome.cache;
+    char line[200];
+    std::snprintf(
+        line, sizeof line,
+        "%-14s first token %9.2f ms: park %8.2f (%5.0f MB), restore %8.2f (%5.0f MB), "
+        "read %9.2f",
+        what, turn.told.first_token_ms, cache.park_ms.value_or(0),
+        static_cast<double>(turn.told.parked_bytes.value_or(0)) / 1e6, cache.restore_ms.value_or(0),
+        static_cast<double>(turn.told.restored_bytes.value_or(0)) / 1e6, turn.outcome.prompt_ms);
+    tell_(line);
+}
+
+Status<> Play::read(Chat& chat, SwitchFigures& figures) {
+    auto turn = stage_.turn(chat, tokens_);
+    if (!turn) return turn.failure();
+    tell("read all", *turn);
+    add(figures.read, tokens_, turn->told.first_token_ms);
+    if (const auto& ms = turn->outcome.cache.park_ms) {
+        add(figures.park, tokens_, *ms, turn->told.parked_bytes);
+    }
+    stage_.await_parking();
+    return Done{};
+}
+
+Status<> Play::go_on(Chat& chat, SwitchFigures& figures) {
+    auto turn = stage_.turn(chat, kNewTokens - 1);
+    if (!turn) return turn.failure();
+    if (turn->outcome.plan.switched) return refuse("a conversation that is live was not continued");
+    tell("continuation", *turn);
+    add(figures.continued, tokens_, turn->told.first_token_ms);
+    stage_.await_parking();
+    return Done{};
+}
+
 // A turn of a conversation that is not live: it must come back whole.
-Status<> come_back(Stage& stage, Chat& chat, Series& park, SwitchFigures& figures) {
+Status<> Play::come_back(Chat& chat, Series& park, Series& first_token, SwitchFigures& figures) {
     // The token that was written last is read with the new ones.
     const auto known = std::ssize(chat.ids) - 1;
-    auto turn = stage.turn(chat, kNewTokens - 1);
+    const TimePoint began = std::chrono::steady_clock::now();
+    auto turn = stage_.turn(chat, kNewTokens - 1);
     if (!turn) return turn.failure();
     const Outcome& outcome = turn->outcome;
     const CacheFigures& cache = outcome.cache;
@@ -139,33 +206,40 @@ Status<> come_back(Stage& stage, Chat& chat, Series& park, SwitchFigures& figure
                       " tokens were reused");
     }
     if (!cache.park_ms) return refuse("the conversation before it was not parked");
+    stage_.await_parking();
+    const bool whole = &park == &figures.park;
+    if (whole) add(figures.behind, known, ms_since(began), turn->told.parked_bytes);
+    tell("back", *turn);
     const double first = turn->told.first_token_ms;
     add(park, known, *cache.park_ms, turn->told.parked_bytes);
+    add(first_token, known, first);
+    if (&first_token != &figures.after) return Done{};
     add(figures.restore, known, *cache.restore_ms, turn->told.restored_bytes);
-    add(figures.after, known, first);
     add(figures.check, known, first - *cache.park_ms - *cache.restore_ms - outcome.prompt_ms);
     return Done{};
 }
 
-// A is new; B is live.
-Status<> play_round(Stage& stage, Chat& a, Chat& b, std::int64_t tokens, SwitchFigures& figures) {
-    stage.forget_parked();
-    auto read = stage.turn(a, tokens);
-    if (!read) return read.failure();
-    add(figures.read, tokens, read->told.first_token_ms);
-    auto next = stage.turn(a, kNewTokens - 1);
-    if (!next) return next.failure();
-    if (next->outcome.plan.switched) return refuse("a conversation that is live was not continued");
-    add(figures.continued, tokens, next->told.first_token_ms);
-    if (auto back = come_back(stage, b, figures.park, figures); !back) return back;
-    for (int i = 0; i < kTimesBack; ++i) {
-        for (Chat* chat : {&a, &b}) {
-            if (auto back = come_back(stage, *chat, figures.park_again, figures); !back) {
-                return back;
-            }
-        }
-    }
-    return Done{};
+Status<> Play::begin(SwitchFigures& figures) {
+    SwitchFigures unmeasured;  // the first of its kind
+    if (auto done = read(b_, figures); !done) return done;
+    if (auto done = read(a_, figures); !done) return done;
+    if (auto done = go_on(a_, unmeasured); !done) return done;
+    stage_.leave_device();
+    return come_back(b_, figures.park, unmeasured.after, figures);
+}
+
+Status<> Play::round(SwitchFigures& figures) {
+    stage_.leave_device();
+    auto done = come_back(a_, figures.park_again, figures.after, figures);
+    if (done) done = go_on(a_, figures);
+    if (!done) return done;
+    stage_.leave_device();
+    return come_back(b_, figures.park_again, figures.after, figures);
+}
+
+Status<> Play::round_kept(SwitchFigures& figures) {
+    auto done = come_back(a_, figures.park_again, figures.kept, figures);
+    return done ? come_back(b_, figures.park_again, figures.kept, figures) : done;
 }
 
 }  // namespace
@@ -179,33 +253,38 @@ double SwitchFigures::behind_restore_ms() const {
 }
 
 std::int64_t switching_rows(std::int64_t tokens, std::int64_t repeat) {
-    return tokens + (1 + (repeat + 1) * kTurnsOfB) * kNewTokens;  // B's, the longer one
+    return tokens + (1 + (repeat + 1) * kTurnsMax) * kNewTokens;
 }
 
 Result<SwitchFigures> measure_switching(std::unique_ptr<Runner> runner, std::int64_t tokens,
-                                        std::int64_t chunk, std::int64_t repeat) {
+                                        std::int64_t chunk, std::int64_t repeat,
+                                        const std::function<void(const std::string&)>& tell) {
     auto stage = Stage::open(std::move(runner), tokens, chunk, repeat);
     if (!stage) return stage.failure();
-    Chat b;
-    if (auto read = (*stage)->turn(b, tokens); !read) return read.failure();
+    Play play(**stage, tokens, tell);
     SwitchFigures unmeasured;
     SwitchFigures figures;
+    if (auto played = play.begin(figures); !played) return played.failure();
     for (std::int64_t round = 0; round <= repeat; ++round) {
-        Chat a{{}, static_cast<std::uint64_t>(round + 1) << 32};
-        auto played = play_round(**stage, a, b, tokens, round == 0 ? unmeasured : figures);
+        auto played = play.round(round == 0 ? unmeasured : figures);
+        if (!played) return played.failure();
+    }
+    for (std::int64_t round = 0; (*stage)->device_keeps() && round <= repeat; ++round) {
+        auto played = play.round_kept(round == 0 ? unmeasured : figures);
         if (!played) return played.failure();
     }
     return figures;
 }
 
 void print_switching(const SwitchFigures& figures) {
-    std::printf("%-14s %7s %10s %10s %14s %8s\n", "cache", "tokens", "median ms", "least ms",
+    std::printf("%-17s %7s %10s %10s %14s %8s\n", "cache", "tokens", "median ms", "least ms",
                 "bytes", "GB/s");
     for (const Series* row : figures.rows()) {
+        if (row->milliseconds.empty()) continue;
         const double ms = median(row->milliseconds);
-        std::printf("%-14s %7lld %10.2f %10.2f", row->name, static_cast<long long>(row->tokens), ms,
+        std::printf("%-17s %7lld %10.2f %10.2f", row->name, static_cast<long long>(row->tokens), ms,
                     least(row->milliseconds));
-        if (!row->bytes.empty()) {
+        if (!row->bytes.empty() && ms > 0) {
             const double bytes = median(row->bytes);
             std::printf(" %14.0f %8.2f", bytes, bytes / ms / 1e6);
         }
@@ -224,6 +303,7 @@ std::string switching_json(const SwitchFigures& figures) {
                       ", \"rows\": [";
     bool first = true;
     for (const Series* row : figures.rows()) {
+        if (row->milliseconds.empty()) continue;
         out += first ? "\n  " : ",\n  ";
         first = false;
         out += "{\"row\": \"" + std::string(row->name) +
