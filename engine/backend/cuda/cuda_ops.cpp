@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 
-#include "engine/backend/cuda/launch/attention.hpp"
 #include "engine/backend/cuda/launch/delta.hpp"
 #include "engine/backend/cuda/launch/weights.hpp"
 #include "strata/core/invariant.hpp"
@@ -40,6 +39,19 @@ CallKey& operator<<(CallKey& key, const OtherForms& forms) {
 CallKey& operator<<(CallKey& key, const AttentionShape& shape) {
     return key << shape.heads << shape.kv_heads << shape.key_dim << shape.value_dim << shape.scale
                << shape.gated << shape.kv_type << shape.k_offset << shape.v_offset;
+}
+
+CallKey& operator<<(CallKey& key, const RowInput& of) {
+    return key << of.x << of.cols << of.gain << of.epsilon;
+}
+CallKey& operator<<(CallKey& key, const QkPreparation& of) {
+    return key << of.q_gain << of.k_gain << of.epsilon << of.rope_table << of.rope_pairs
+               << of.pairing;
+}
+
+// Of the same layer's K and V.
+bool same_places(const AttentionShape& a, const AttentionShape& b) {
+    return a.k_offset == b.k_offset && a.v_offset == b.v_offset && a.kv_type == b.kv_type;
 }
 
 std::size_t ceil_floats(std::size_t bytes) {
@@ -100,7 +112,15 @@ void CudaOps::flush() {
     if (!recorder_.recording()) return;
     // One that was used stays pending: a later operation of the step may read it in another way.
     if (!pending_.used) read(pending_.y);
+    store_now();
     recorder_.flush();
+}
+
+void CudaOps::store_now() {
+    if (storing_.q.values == nullptr) return;
+    const PendingStore of = storing_;
+    storing_ = {};
+    store(of);
 }
 
 void CudaOps::written_by_copy(const void* at, std::size_t bytes) {
@@ -156,7 +176,7 @@ QuantisedView CudaOps::codes_of(Rows x) {
     coded_ = x;
     CallKey key(kQuantise);
     key << x << out.codes << out.scaled;
-    recorder_.run(key, [=, this] { launch_quantise(stream_, x, out); });
+    run(key, [=, this] { launch_quantise(stream_, x, out); });
     return out;
 }
 
@@ -166,7 +186,7 @@ const void* CudaOps::bf16_of(Rows x) {
     halved_ = x;
     CallKey key(kToBf16);
     key << x << out;
-    recorder_.run(key, [=, this] { launch_to_bf16(stream_, x, out); });
+    run(key, [=, this] { launch_to_bf16(stream_, x, out); });
     return out;
 }
 
@@ -175,7 +195,7 @@ void CudaOps::embed(const Weight& table, Rows x) {
     const StepView view = step_.view();
     CallKey key(kEmbed);
     key << &table << view.head << x;
-    recorder_.run(key, [=, this, &table] {
+    run(key, [=, this, &table] {
         launch_embed(stream_, view, table.type, on_device(table).planes, table.scale, x);
     });
 }
@@ -194,7 +214,7 @@ void CudaOps::write_norm(Rows x, const float* gain, float epsilon, Rows y) {
     const OtherForms forms = forms_for(y);
     CallKey key(kRmsNorm);
     key << x << gain << epsilon << y << forms;
-    recorder_.run(key, [=, this] { launch_rms_norm(stream_, x, gain, epsilon, y, forms); });
+    run(key, [=, this] { launch_rms_norm(stream_, x, gain, epsilon, y, forms); });
 }
 
 void CudaOps::add_to_rows(Rows x, const float* v) {
@@ -202,7 +222,7 @@ void CudaOps::add_to_rows(Rows x, const float* v) {
     written(x);
     CallKey key(kAddToRows);
     key << x << v;
-    recorder_.run(key, [=, this] { launch_add_to_rows(stream_, x, v); });
+    run(key, [=, this] { launch_add_to_rows(stream_, x, v); });
 }
 
 // Up to kProductRowsMax rows, projections of one type.
@@ -214,7 +234,7 @@ void CudaOps::run_products(Rows x, std::span<const Projection> projections) {
     if (!is_float(type)) input.quantised = codes_of(x);
     key << input.quantised.codes << input.quantised.scaled;
     const Parts parts = parts_of(projections, key);
-    recorder_.run(key, [=, this] { launch_products(stream_, type, input, parts.all()); });
+    run(key, [=, this] { launch_products(stream_, type, input, parts.all()); });
 }
 
 // What a product with the row reads: the row itself, or what its pending norm is made of.
@@ -232,9 +252,9 @@ void CudaOps::run_row_products(Rows x, std::span<const Projection> projections) 
     const ElementType type = projections.front().weight->type;
     const RowInput input = row_input(x);
     CallKey key(kRowProducts);
-    key << input.x << input.cols << input.gain << input.epsilon;
+    key << input;
     const Parts parts = parts_of(projections, key);
-    recorder_.run(key, [=, this] {
+    run(key, [=, this] {
         launch_row_products(stream_, chip_.multiprocessors, type, input, parts.all());
     });
 }
@@ -317,7 +337,7 @@ void CudaOps::gate_rows(Rows gate, const float* up) {
     const OtherForms forms = forms_for(gate);
     CallKey key(kGateRows);
     key << gate << up << forms;
-    recorder_.run(key, [=, this] { launch_gate_rows(stream_, gate, up, forms); });
+    run(key, [=, this] { launch_gate_rows(stream_, gate, up, forms); });
 }
 
 void CudaOps::gated_linear(Rows x, const Weight& gate, const Weight& up, Rows y) {
@@ -326,9 +346,9 @@ void CudaOps::gated_linear(Rows x, const Weight& gate, const Weight& up, Rows y)
         const ProductPart parts[2] = {part_of({&gate, nullptr, y, false}),
                                       part_of({&up, nullptr, y, false})};
         CallKey key(kGatedRowProduct);
-        key << input.x << input.cols << input.gain << input.epsilon << &gate << &up << y;
+        key << input << &gate << &up << y;
         const ElementType type = gate.type;
-        recorder_.run(key, [=, this] {
+        run(key, [=, this] {
             launch_gated_row_product(stream_, chip_.multiprocessors, type, input, parts[0],
                                      parts[1]);
         });
@@ -347,9 +367,18 @@ void CudaOps::rope_table(const RopeAngles& angles, float* table) {
     const std::int64_t rows = rows_;
     CallKey key(kRopeTable);
     key << view.head << angles.frequencies << angles.pairs << angles.magnitude << table << rows;
-    recorder_.run(key, [=, this] {
+    run(key, [=, this] {
         launch_rope_table(stream_, view, rows, angles.frequencies, angles.pairs, angles.magnitude,
                           table);
+    });
+}
+
+void CudaOps::store(const PendingStore& of) {
+    const StepView view = step_.view();
+    CallKey key(kStoreInputs);
+    key << view.head << of.shape << of.preparation << of.q << of.k << of.v;
+    run(key, [=, this] {
+        launch_store_attention_inputs(stream_, view, of.shape, of.preparation, of.q, of.k, of.v);
     });
 }
 
@@ -360,17 +389,24 @@ void CudaOps::store_attention_inputs(const AttentionShape& shape, const QkPrepar
     read(v);
     written(q);
     written(k);
-    const StepView view = step_.view();
-    CallKey key(kStoreInputs);
-    key << view.head << shape << preparation.q_gain << preparation.k_gain << preparation.epsilon
-        << preparation.rope_table << preparation.rope_pairs << preparation.pairing << q << k << v;
-    recorder_.run(key, [=, this] {
-        launch_store_attention_inputs(stream_, view, shape, preparation, q, k, v);
-    });
+    const PendingStore of{shape, preparation, q, k, v};
+    if (fuses(q)) {
+        storing_ = of;
+    } else {
+        store(of);
+    }
 }
 
 void CudaOps::attention(const AttentionShape& shape, Rows q, Rows out) {
-    read(q);
+    const bool fresh = same(storing_.q, q) && same_places(storing_.shape, shape) &&
+                       stores_fresh_row(shape, q, out);
+    FreshRow row;
+    if (fresh) {
+        row = {storing_.k, storing_.v, storing_.preparation};
+        storing_ = {};
+    } else {
+        read(q);
+    }
     written(out);
     const StepView view = step_.view();
     AttentionScratch scratch;
@@ -382,9 +418,11 @@ void CudaOps::attention(const AttentionShape& shape, Rows q, Rows out) {
     scratch.counters =
         static_cast<unsigned*>(scratch_.take(ScratchUse::counters, counters * sizeof(unsigned)));
     CallKey key(kAttention);
-    key << view.head << shape << q << out << scratch.partials << scratch.counters;
-    recorder_.run(key,
-                  [=, this] { launch_attention(stream_, view, shape, q, out, scratch, exact_); });
+    key << view.head << shape << q << out << scratch.partials << scratch.counters << fresh;
+    if (fresh) key << row.k << row.v << row.preparation;
+    run(key, [=, this] {
+        launch_attention(stream_, view, shape, q, out, scratch, exact_, fresh ? &row : nullptr);
+    });
 }
 
 void CudaOps::convolution(const ConvolutionShape& shape, Rows u, const float* taps, Rows c) {
@@ -393,7 +431,7 @@ void CudaOps::convolution(const ConvolutionShape& shape, Rows u, const float* ta
     const StepView view = step_.view();
     CallKey key(kConvolution);
     key << view.head << shape.channels << shape.kernel << shape.state_offset << u << taps << c;
-    recorder_.run(key, [=, this] { launch_convolution(stream_, view, shape, u, taps, c); });
+    run(key, [=, this] { launch_convolution(stream_, view, shape, u, taps, c); });
 }
 
 void CudaOps::delta_rule(const DeltaShape& shape, Rows c, Rows b, Rows alpha, const float* a,
@@ -409,7 +447,7 @@ void CudaOps::delta_rule(const DeltaShape& shape, Rows c, Rows b, Rows alpha, co
     const bool chunked = !exact_ && c.rows >= kDeltaChunkedRowsMin;
     const std::size_t bytes = chunked ? delta_chunk_bytes(shape, c.rows) : 0;
     void* scratch = bytes == 0 ? nullptr : scratch_.take(ScratchUse::delta_chunks, bytes);
-    recorder_.run(key, [=, this] {
+    run(key, [=, this] {
         launch_delta_rule(stream_, view, shape, c, b, alpha, a, dt_bias, o, scratch);
     });
 }
@@ -421,8 +459,7 @@ void CudaOps::gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float*
     written(y);
     CallKey key(kGatedRmsNorm);
     key << o << z << head_dim << gain << epsilon << y;
-    recorder_.run(key,
-                  [=, this] { launch_gated_rms_norm(stream_, o, z, head_dim, gain, epsilon, y); });
+    run(key, [=, this] { launch_gated_rms_norm(stream_, o, z, head_dim, gain, epsilon, y); });
 }
 
 }  // namespace strata::cuda

@@ -5,10 +5,11 @@
 // Invariants
 //  1. Steps of up to kProductRowsMax rows, and all steps in exact mode, read weights by kernels of
 //     ours: int8 activations for quantised weights, f32 for float ones, one order of sums per row.
-//     Larger steps multiply bf16 values by cuBLAS (f32 where the weight is F32), those of experts by
-//     tiles of ours (F32 experts as before).
+//     Larger steps multiply bf16 values by cuBLAS (f32 where the weight is F32), those of experts
+//     by tiles of ours (F32 experts as before).
 //  2. A recorded step (one row, not exact) computes a norm inside the products that read it
 //     (PendingNorm); it is written to memory only for an operation that reads it in another way.
+//     In the same way it prepares and stores the row's q, k and v inside attention (PendingStore).
 //  3. A copy of activations in another form (codes, bf16) is used only while the rows that it was
 //     made of are unchanged: every operation names what it writes (written()).
 #pragma once
@@ -22,6 +23,7 @@
 
 #include "engine/backend/cuda/cuda_weight.hpp"
 #include "engine/backend/cuda/device_memory.hpp"
+#include "engine/backend/cuda/launch/attention.hpp"
 #include "engine/backend/cuda/launch/chip.hpp"
 #include "engine/backend/cuda/launch/products.hpp"
 #include "engine/backend/cuda/launch/row_products.hpp"
@@ -86,6 +88,21 @@ class CudaOps final : public Ops {
     // An operation is about to read these rows in memory, or to write them.
     void read(Rows x);
     void written(Rows y);
+    struct PendingStore {
+        AttentionShape shape;
+        QkPreparation preparation;
+        Rows q;  // no values: nothing is pending
+        Rows k;
+        Rows v;
+    };
+    // A call of the step. What attention has not taken along comes before it.
+    template <class Launch>
+    void run(const CallKey& key, Launch launch) {
+        store_now();
+        recorder_.run(key, std::move(launch));
+    }
+    void store_now();
+    void store(const PendingStore& of);
     void write_norm(Rows x, const float* gain, float epsilon, Rows y);
     bool fuses(Rows x) const { return recorder_.recording() && !exact_ && x.rows == 1; }
     RowInput row_input(Rows x);
@@ -128,6 +145,7 @@ class CudaOps final : public Ops {
         bool used = false;  // by a product
     };
     PendingNorm pending_;
+    PendingStore storing_;
     Rows coded_;               // rows whose codes are in code_memory()
     Rows halved_;              // rows whose bf16 values are in bf16_memory()
     bool codes_used_ = false;  // a product has asked for codes since the device was made

@@ -14,11 +14,6 @@ namespace {
 
 // Stored bytes travel in pieces of about this size: large enough for the full rate of a copy.
 constexpr std::size_t kPieceBytes = std::size_t{64} << 20;
-constexpr std::size_t kPlaneAlignment = 256;
-
-std::size_t aligned(std::size_t bytes) {
-    return (bytes + kPlaneAlignment - 1) / kPlaneAlignment * kPlaneAlignment;
-}
 
 std::size_t elements_of(const StoredTensor& stored) {
     return static_cast<std::size_t>(stored.cols * stored.rows * stored.experts);
@@ -41,25 +36,9 @@ void copy_in(cudaStream_t stream, void* to, const void* from, std::size_t bytes)
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copying a weight");
 }
 
-struct PlacedPlanes {
-    Buffer memory;
-    Planes planes;
-};
-Result<PlacedPlanes> allocate_planes(cudaStream_t stream, ElementType type, std::size_t groups) {
-    const PlaneBytes of = plane_bytes(type);
-    const auto size = [&](int bytes) { return aligned(groups * static_cast<std::size_t>(bytes)); };
-    const std::size_t blocks =
-        aligned((groups + kBlockGroups - 1) / kBlockGroups * static_cast<std::size_t>(of.blocks));
-    auto memory =
-        allocate_zeroed(stream, size(of.codes) + size(of.highs) + size(of.scales) + blocks);
-    if (!memory) return memory.failure();
-    PlacedPlanes out;
-    out.planes.codes = static_cast<std::uint8_t*>(memory->address());
-    out.planes.highs = out.planes.codes + size(of.codes);
-    out.planes.scales = out.planes.highs + size(of.highs);
-    out.planes.blocks = out.planes.scales + size(of.scales);
-    out.memory = std::move(memory).value();
-    return out;
+std::size_t tile_bytes(ElementType type, std::size_t groups) {
+    const std::size_t tiles = (groups + kTileGroups - 1) / kTileGroups;
+    return tiles * static_cast<std::size_t>(tile_layout(type).bytes);
 }
 
 Status<> pack_pieces(cudaStream_t stream, const StoredTensor& stored, const Planes& planes) {
@@ -109,10 +88,11 @@ Result<std::unique_ptr<Weight>> upload_weight(cudaStream_t stream, const StoredT
         check(cudaStreamSynchronize(stream), "copying a weight");
         return std::unique_ptr<Weight>(std::move(out));
     }
-    auto placed = allocate_planes(stream, stored.type, elements_of(stored) / kGroupElements);
-    if (!placed) return placed.failure();
-    out->memory_ = std::move(placed->memory);
-    out->planes = placed->planes;
+    auto memory =
+        allocate_zeroed(stream, tile_bytes(stored.type, elements_of(stored) / kGroupElements));
+    if (!memory) return memory.failure();
+    out->memory_ = std::move(memory).value();
+    out->planes.codes = static_cast<std::uint8_t*>(out->memory_.address());
     if (const Status<> packed = pack_pieces(stream, stored, out->planes); !packed.ok()) {
         return packed.failure();
     }

@@ -41,7 +41,7 @@ void CudaOps::moe_route(Rows x, const Weight& router, const RouteRule& rule, Rou
     CallKey key(kChoose);
     key << scores << rule.normalise << rule.scale << routes.experts << routes.weights
         << routes.used;
-    recorder_.run(key, [=, this] {
+    run(key, [=, this] {
         launch_choose_experts(stream_, scores.values, scores.rows, scores.cols, rule, routes);
     });
 }
@@ -53,8 +53,7 @@ CudaOps::Grouped CudaOps::group_routes(Routes routes, std::int64_t rows, std::in
         ScratchUse::places, static_cast<std::size_t>(rows * routes.used) * sizeof(std::int32_t)));
     CallKey key(kGroup);
     key << routes.experts << routes.used << rows << experts << offsets << places;
-    recorder_.run(
-        key, [=, this] { launch_group_routes(stream_, routes, rows, experts, offsets, places); });
+    run(key, [=, this] { launch_group_routes(stream_, routes, rows, experts, offsets, places); });
     return {offsets, places};
 }
 
@@ -67,8 +66,7 @@ void CudaOps::routed_product(Rows x, const RoutedRows& routed, const Weight& wei
     CallKey key(kRoutedProduct);
     key << x << input.quantised.codes << routed.experts << routed.offsets << routed.places
         << routed.pairs << routed.x_rows_per << &weight << first_row << rows << y;
-    recorder_.run(key,
-                  [=, this] { launch_routed_product(stream_, type, input, routed, of, rows, y); });
+    run(key, [=, this] { launch_routed_product(stream_, type, input, routed, of, rows, y); });
 }
 
 // silu(gate x) * (up x) of each pair's expert: [pairs][hidden].
@@ -163,7 +161,7 @@ void CudaOps::moe_ffn(Rows x, const Experts& experts, const SharedExpert* shared
     CallKey key(kAddMixture);
     key << sum.results << sum.weights << sum.used << sum.shared << sum.shared_input
         << sum.shared_gain << y;
-    recorder_.run(key, [=, this] { launch_add_mixture(stream_, sum, y); });
+    run(key, [=, this] { launch_add_mixture(stream_, sum, y); });
 }
 
 }  // namespace strata::cuda

@@ -1,9 +1,11 @@
 // The layout of a quantised weight on the device: each kind of its bits in a plane of its own, so
-// that a warp's loads are whole lines whatever the file's block size is. The bits are the file's.
+// that a warp's loads are whole lines whatever the file's block size is, and the planes cut into
+// tiles, so that a piece of a row is one run of bytes. The bits are the file's.
 //
 // The unit is the group: 32 elements of a row, group g of a weight being (expert * rows + row) *
-// (cols / 32) + column / 32. Plane bytes of a group: see plane_bytes(); `blocks` has one entry for
-// 8 groups. Order of codes inside a group is kernels/weight_groups.cuh.
+// (cols / 32) + column / 32. Tile g / 32 holds it: the planes of 32 groups one after another, see
+// tile_layout(). Plane bytes of a group: see plane_bytes(); `blocks` has one entry for 8 groups.
+// Order of codes inside a group is kernels/weight_groups.cuh.
 #pragma once
 
 #include <cstddef>
@@ -48,12 +50,30 @@ struct PlaneBytes {
     return {0, 0, 0, 0};
 }
 
-// Where the planes lie; of a float weight, `codes` is the matrix as the file has it.
+constexpr int kTileGroups = 32;     // a warp's lanes take a group each
+constexpr int kTileAlignment = 16;  // of a lane's widest load
+
+// Where the planes begin in a tile, codes at 0, and a tile's bytes.
+struct TileLayout {
+    int highs;
+    int scales;
+    int blocks;
+    int bytes;
+};
+[[nodiscard]] constexpr TileLayout tile_layout(ElementType type) {
+    const PlaneBytes of = plane_bytes(type);
+    TileLayout out{};
+    out.highs = kTileGroups * of.codes;
+    out.scales = out.highs + kTileGroups * of.highs;
+    out.blocks = out.scales + kTileGroups * of.scales;
+    const int end = out.blocks + kTileGroups / kBlockGroups * of.blocks;
+    out.bytes = (end + kTileAlignment - 1) / kTileAlignment * kTileAlignment;
+    return out;
+}
+
+// Where a weight lies: its tiles, or the matrix of a float weight as the file has it.
 struct Planes {
     std::uint8_t* codes = nullptr;
-    std::uint8_t* highs = nullptr;
-    std::uint8_t* scales = nullptr;
-    std::uint8_t* blocks = nullptr;
 };
 
 [[nodiscard]] constexpr bool is_float(ElementType type) {

@@ -30,20 +30,22 @@ std::unique_ptr<Weight> upload_stored(Device& device, const Stored& stored) {
 }
 
 // x as products with this type see it.
-std::vector<double> seen(ElementType type, const std::vector<float>& x) {
-    return is_float(type) ? std::vector<double>(x.begin(), x.end()) : rounded_rows(x, kCols);
+std::vector<double> seen(ElementType type, const std::vector<float>& x, std::int64_t cols) {
+    return is_float(type) ? std::vector<double>(x.begin(), x.end()) : rounded_rows(x, cols);
 }
 
 void check_rows(const std::vector<float>& got, const Stored& stored, const std::vector<float>& x,
                 std::int64_t rows, bool accumulated) {
-    const std::vector<double> in = seen(stored.tensor.type, x);
+    const std::int64_t cols = stored.tensor.cols;
+    const std::int64_t weight_rows = stored.tensor.rows;
+    const std::vector<double> in = seen(stored.tensor.type, x, cols);
     const double tolerance = rows > kPreciseRowsMax ? kHalf : kPrecise;
     std::size_t wrong = 0;
     for (std::int64_t t = 0; t < rows; ++t) {
-        for (std::int64_t r = 0; r < kRows; ++r) {
-            const Sum sum = dot(stored.values.data() + r * kCols, in.data() + t * kCols, kCols);
+        for (std::int64_t r = 0; r < weight_rows; ++r) {
+            const Sum sum = dot(stored.values.data() + r * cols, in.data() + t * cols, cols);
             const double wanted = sum.value + (accumulated ? 1.0 : 0.0);
-            const auto at = static_cast<std::size_t>(t * kRows + r);
+            const auto at = static_cast<std::size_t>(t * weight_rows + r);
             const double error = std::fabs(static_cast<double>(got[at]) - wanted);
             if (error <= tolerance * (sum.size + 1.0)) continue;
             if (wrong++ == 0) {
@@ -81,6 +83,32 @@ TEST_CASE("products with weights of every type match sums over the decoded weigh
     }
 }
 
+// A device may take other ways for what fills it than for what does not, and for long rows.
+TEST_CASE("products of one row with large matrices of every type match sums over decoded weights") {
+    struct Size {
+        std::int64_t rows;
+        std::int64_t cols;
+    };
+    for (const Size size : {Size{4301, 1024}, Size{51, 12288}}) {
+        for (const ElementType type : kAllTypes) {
+            const auto stored = make_stored(type, size.cols, size.rows, 1, 9);
+            const std::vector<float> x = make_rows(1, size.cols, 19);
+            for (const NamedDevice& on : devices()) {
+                INFO(element_type_name(type)
+                     << ", " << size.rows << " x " << size.cols << ", " << on.name);
+                const auto weight = upload_stored(*on.device, *stored);
+                const DeviceRows in(*on.device, x, size.cols);
+                const DeviceRows y(*on.device, 1, size.rows);
+                const TokenIds ids(1, 0);
+                on.device->ops().begin({ids, 0, {}, nullptr});
+                const Projection of{weight.get(), nullptr, y, false};
+                on.device->ops().linear(in, {&of, 1});
+                check_rows(y.read(), *stored, x, 1, false);
+            }
+        }
+    }
+}
+
 TEST_CASE("a table of every type gives its rows as they are stored") {
     for (const ElementType type : kAllTypes) {
         const auto stored = make_stored(type, kCols, 5, 1, 3);
@@ -106,7 +134,7 @@ TEST_CASE("gated products with weights of every type are one formula for one row
         const auto gate = make_stored(type, kCols, kRows, 1, 5);
         const auto up = make_stored(type, kCols, kRows, 1, 6);
         const std::vector<float> x = make_rows(4, kCols, 13);
-        const std::vector<double> in = seen(type, x);
+        const std::vector<double> in = seen(type, x, kCols);
         for (const NamedDevice& on : devices()) {
             const auto gate_weight = upload_stored(*on.device, *gate);
             const auto up_weight = upload_stored(*on.device, *up);

@@ -17,8 +17,8 @@ namespace strata::cuda {
 // One thread per pair of a row. In f64: f32 has no bits left for an angle of a late position.
 __global__ void rope_table_kernel(StepView step, std::int64_t count, const double* frequencies,
                                   std::int64_t pairs, float magnitude, float* table) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += stride) {
@@ -68,7 +68,8 @@ __device__ inline HeadRow stored_head(const StoreCall& call, std::int64_t row, s
             shape.kv_type == ElementType::f16};
 }
 
-// One warp: RMS norm (no gain: none), rotation, and the result in place and into `to`.
+// One warp: RMS norm (no gain: none), rotation, and the result in place and into `to`. `row`: of
+// the rotary table.
 __device__ inline void prepare_head(const QkPreparation& preparation, const float* gain,
                                     std::int64_t row, std::int64_t dim, float* head,
                                     const HeadRow& to) {
@@ -109,8 +110,8 @@ __device__ inline void prepare_head(const QkPreparation& preparation, const floa
 
 // One warp per head of q, k and v of a row.
 __global__ void store_attention_inputs_kernel(StoreCall call) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const AttentionShape& shape = call.shape;
     const std::int64_t tasks = shape.heads + 2 * shape.kv_heads;
     const std::int64_t task =

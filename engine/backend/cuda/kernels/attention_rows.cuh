@@ -17,6 +17,7 @@
 
 #include <cuda_fp16.h>
 
+#include "engine/backend/cuda/kernels/attention_inputs.cuh"
 #include "engine/backend/cuda/kernels/attention_splits.cuh"
 
 namespace strata::cuda {
@@ -29,10 +30,13 @@ __host__ __device__ constexpr int rows_kernel_warps(int dim) {
     return dim <= 64 ? 16 : dim <= 128 ? 12 : 8;
 }
 
-// Shared memory: fragments of q, then a result of every warp.
+// Shared memory: fragments of q, then a result of every warp; before there are any, the heads that
+// the block prepares.
 constexpr int rows_kernel_shared_bytes(int dim, int group) {
+    const int results = rows_kernel_warps(dim) * tile_heads_max(group);
+    const int prepared = tile_heads_max(group) + 1;  // and the key's
     return dim / 16 * kWarp * 16 +
-           rows_kernel_warps(dim) * tile_heads_max(group) * dim * static_cast<int>(sizeof(float));
+           (results > prepared ? results : prepared) * dim * static_cast<int>(sizeof(float));
 }
 
 #ifdef __CUDACC__
@@ -135,22 +139,22 @@ struct ValueTile {
 
 // q as the column operand of product j: halves (high: x, y; low: z, w) of head lane / 4, dimensions
 // 32 (j / 2) + 8 (lane % 4) + 4 (j % 2) .. + 3. Fills `fragments` and the heads' scale factors.
+// Head n begins at q + n * stride.
 template <int kDim>
-__device__ void place_queries(const AttentionCall& call, const BlockPlace& at, uint4* fragments,
-                              float* factors) {
+__device__ void place_queries(const float* q_heads, int stride, int heads, float scale,
+                              uint4* fragments, float* factors) {
     const int lane = threadIdx.x % kWarp;
     constexpr int kQuads = kDim / 4;
     constexpr int kPerLane = (kQuads + kWarp - 1) / kWarp;
     for (int n = threadIdx.x / kWarp; n < kTileHeads; n += rows_kernel_warps(kDim)) {
-        const float* q = call.q + (static_cast<std::int64_t>(at.row) * call.heads + at.head + n) *
-                                      call.query_stride;
+        const float* q = q_heads + n * stride;
         float4 quads[kPerLane];
         float largest = 0.0F;
 #pragma unroll
         for (int i = 0; i < kPerLane; ++i) {
             const int u = lane + i * kWarp;
             quads[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-            if (n < at.heads && u < kQuads) quads[i] = reinterpret_cast<const float4*>(q)[u];
+            if (n < heads && u < kQuads) quads[i] = reinterpret_cast<const float4*>(q)[u];
             largest = fmaxf(largest, fmaxf(fmaxf(fabsf(quads[i].x), fabsf(quads[i].y)),
                                            fmaxf(fabsf(quads[i].z), fabsf(quads[i].w))));
         }
@@ -159,7 +163,7 @@ __device__ void place_queries(const AttentionCall& call, const BlockPlace& at, u
         const int exponent =
             min(max((__float_as_int(largest) >> 23 & 255) - 127, -kExponentMax), kExponentMax);
         const float up = ldexpf(1.0F, kQueryBits - exponent);
-        if (lane == 0) factors[n] = ldexpf(call.scale * kLog2E, exponent - kQueryBits);
+        if (lane == 0) factors[n] = ldexpf(scale * kLog2E, exponent - kQueryBits);
 #pragma unroll
         for (int i = 0; i < kPerLane; ++i) {
             const int u = lane + i * kWarp;
@@ -341,6 +345,38 @@ __device__ __forceinline__ void attend_tiles(const TileSource& source, int begin
     }
 }
 
+// The fresh row of the step: a warp prepares each of the block's query heads in `heads`, and where
+// the block has the row's position (`stores`), one the key and one the value, into the page.
+template <int kDim>
+__device__ void prepare_fresh_row(const AttentionCall& call, const BlockPlace& at, int position,
+                                  bool stores, float* heads) {
+    const int lane = threadIdx.x % kWarp;
+    const int tasks = at.heads + (stores ? 2 : 0);
+    const auto stored = [&](std::size_t offset) {
+        char* page = static_cast<char*>(call.step.pages[position / static_cast<int>(kPageTokens)]);
+        const int row = position % static_cast<int>(kPageTokens) * call.kv_heads + at.kv_head;
+        return HeadRow{page + offset + static_cast<std::size_t>(row * kDim) * sizeof(__half), true};
+    };
+    for (int n = threadIdx.x / kWarp; n < tasks; n += rows_kernel_warps(kDim)) {
+        if (n > at.heads) {
+            const HeadRow to = stored(call.v_offset);
+            for (int d = lane; d < kDim; d += kWarp) {
+                to.put(d, call.fresh_v[at.kv_head * kDim + d]);
+            }
+            continue;
+        }
+        const bool key = n == at.heads;
+        const float* from =
+            key ? call.fresh_k + at.kv_head * kDim : call.q + (at.head + n) * call.query_stride;
+        float* head = heads + n * kDim;
+        for (int d = lane; d < kDim; d += kWarp) head[d] = from[d];
+        __syncwarp();
+        prepare_head(call.preparation, key ? call.preparation.k_gain : call.preparation.q_gain, 0,
+                     kDim, head, key ? stored(call.k_offset) : HeadRow{});
+    }
+    __syncthreads();
+}
+
 // Grid: splits, kv_heads * head_tiles, rows of the launch.
 template <int kDim>
 __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
@@ -350,27 +386,41 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     __shared__ float factors[kTileHeads];
     __shared__ float largest[kTileHeads];
     __shared__ float sums[kTileHeads];
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const BlockPlace at = block_place(call);
     const int last = static_cast<int>(call.step.head->first) + at.row;
+    const int tiles = last / kRowsTile + 1;
     const PositionShare share =
-        share_positions(last / kRowsTile + 1, kWarps, static_cast<int>(gridDim.x), at.split);
+        share_positions(tiles, kWarps, static_cast<int>(gridDim.x), at.split);
     if (share.begin == share.end) return;
     const TileSource source{&call, at.kv_head, last};
     const int begin = share.begin + static_cast<int>(threadIdx.x) / kWarp;
+    const bool fresh = call.fresh_k != nullptr;
+    const bool stores = fresh && share.end == tiles;
     KeyTile<kDim> keys;
     const char* page = nullptr;
-    if (begin < share.end) {
+    const auto first_keys = [&] {
+        if (begin >= share.end) return;
         page = source.page(begin);
         keys.load(source, page, begin);
+    };
+    if (!stores) first_keys();
+    auto* work = reinterpret_cast<float*>(shared + kDim / 16 * kWarp);
+    if (fresh) {
+        prepare_fresh_row<kDim>(call, at, last, stores, work);
+        place_queries<kDim>(work, kDim, at.heads, call.scale, shared, factors);
+    } else {
+        const std::int64_t head = static_cast<std::int64_t>(at.row) * call.heads + at.head;
+        place_queries<kDim>(call.q + head * call.query_stride, call.query_stride, at.heads,
+                            call.scale, shared, factors);
     }
-    place_queries<kDim>(call, at, shared, factors);
     __syncthreads();
+    if (stores) first_keys();
     WarpState<kDim> state;
     state.clear();
     attend_tiles<kDim>(source, begin, share.end, shared, factors, keys, page, state);
-    const BlockResult result{reinterpret_cast<float*>(shared + kDim / 16 * kWarp), largest, sums};
+    const BlockResult result{work, largest, sums};
     join_warps<kDim>(state, at.heads, result);
     finish_block<4>(call, at, share.active, result);
 }

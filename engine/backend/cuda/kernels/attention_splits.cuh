@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "engine/backend/cuda/launch/launch.cuh"
+#include "strata/backend/ops.hpp"
 #include "strata/core/types.hpp"
 
 namespace strata::cuda {
@@ -51,6 +52,11 @@ struct AttentionCall {
     unsigned* counters;  // [rows of the launch][kv_heads][head_tiles][kCountersPerTile]
     int row_begin;       // of the step: the first row of this launch
     int rows;            // of the step
+    // Of a step of one row whose K and V the launch stores itself, q and k as the products gave
+    // them: k and v [kv_heads][dim]. Null: all is stored, q prepared.
+    const float* fresh_k;
+    const float* fresh_v;
+    QkPreparation preparation;
 };
 
 __host__ __device__ constexpr int tile_heads_max(int group) {

@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(128) convolve_four_kernel(StepView step, Convo
     if (inside) {
         for (int j = 0; j < kTaps; ++j) taps[j].load(of.taps + j * of.channels + channel);
     }
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     if (!inside) return;
     const std::int64_t first = static_cast<std::int64_t>(blockIdx.y) * kConvolutionTile;
     const std::int64_t end = min(first + kConvolutionTile, of.rows);
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(128) convolve_four_kernel(StepView step, Convo
 
 // Any number of taps up to kConvolutionTapsMax.
 __global__ void __launch_bounds__(128) convolve_kernel(StepView step, Convolution of) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (channel >= of.channels) return;
     const std::int64_t past = of.kernel - 1;

@@ -28,8 +28,8 @@ __device__ __forceinline__ float gated(float o, float factor, float gain, float 
 __global__ void __launch_bounds__(kWarp* kGatedNormWarps) gated_norm_128_kernel(GatedNorm of) {
     const int lane = threadIdx.x % kWarp;
     const float4 gain = reinterpret_cast<const float4*>(of.gain)[lane];
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t head =
         static_cast<std::int64_t>(blockIdx.x) * kGatedNormWarps + threadIdx.x / kWarp;
     if (head >= of.heads) return;
@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(kWarp* kGatedNormWarps) gated_norm_128_kernel(
 }
 
 __global__ void __launch_bounds__(kWarp* kGatedNormWarps) gated_norm_kernel(GatedNorm of) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const int lane = threadIdx.x % kWarp;
     const std::int64_t head =
         static_cast<std::int64_t>(blockIdx.x) * kGatedNormWarps + threadIdx.x / kWarp;

@@ -1,4 +1,4 @@
-// From the file's blocks to planes: one thread per group (GGUF block layouts).
+// From the file's blocks to tiles: one thread per group (GGUF block layouts).
 #pragma once
 
 #include "engine/backend/cuda/launch/launch.cuh"
@@ -119,7 +119,10 @@ __global__ void pack_kernel(const std::uint8_t* stored, std::int64_t first, std:
     const std::uint8_t* block = stored + at / kSubs * static_cast<std::int64_t>(kShape.bytes);
     const int sub = static_cast<int>(at % kSubs);
     const std::int64_t group = first + at;
-    std::uint8_t* codes = planes.codes + group * kBytes.codes;
+    constexpr TileLayout kLayout = tile_layout(kType);
+    std::uint8_t* tile = planes.codes + group / kTileGroups * kLayout.bytes;
+    const int place = static_cast<int>(group % kTileGroups);
+    std::uint8_t* codes = tile + place * kBytes.codes;
     if constexpr (kType == ElementType::q8_0) {
         copy_bytes(codes, block + 2, 32);
     } else if constexpr (kType == ElementType::iq3_s) {
@@ -127,12 +130,12 @@ __global__ void pack_kernel(const std::uint8_t* stored, std::int64_t first, std:
     } else {
         pack_nibbles<kType>(block, sub, codes);
     }
-    pack_highs<kType>(block, sub, planes.highs + group * kBytes.highs);
-    pack_scales<kType>(block, sub, planes.scales + group * kBytes.scales);
+    pack_highs<kType>(block, sub, tile + kLayout.highs + place * kBytes.highs);
+    pack_scales<kType>(block, sub, tile + kLayout.scales + place * kBytes.scales);
     if constexpr (kBytes.blocks > 0) {
         const int offset = kType == ElementType::q6_k ? 208 : 0;
         if (sub == 0) {
-            copy_bytes(planes.blocks + group / kBlockGroups * kBytes.blocks, block + offset,
+            copy_bytes(tile + kLayout.blocks + place / kBlockGroups * kBytes.blocks, block + offset,
                        kBytes.blocks);
         }
     }

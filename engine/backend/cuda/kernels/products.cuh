@@ -384,7 +384,11 @@ __device__ __forceinline__ void quantise_group(float value, std::int64_t group,
     const int code = __float2int_rn(__fmul_rn(value, inverse));
     const int lane = threadIdx.x % kWarp;
     out.codes[group * kGroupElements + lane] = static_cast<std::int8_t>(code);
-    const int total = __reduce_add_sync(kAllLanes, code);
+    int total = code;
+#pragma unroll
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+        total += __shfl_xor_sync(kAllLanes, total, step);
+    }
     if (lane == 0) {
         const float step = __fdiv_rn(largest, 127.0F);
         out.scaled[group] = make_float2(step, __fmul_rn(step, static_cast<float>(total)));

@@ -16,6 +16,7 @@ constexpr int kRowWarps = kRowThreads / kWarp;
 constexpr int kRowBlocksHeld = 2;
 // Times four elements of a normed row that a thread keeps in registers: rows of up to 4,096.
 constexpr int kNormFours = 4;
+constexpr int kRowFours = 6;  // the same of a row as it is, which may be longer than they hold
 
 struct RowWork {
     ProductPart parts[kProductPartsMax];
@@ -94,9 +95,19 @@ __device__ __forceinline__ void prepare_row(const RowInput& input, const Write& 
     const float4 zero = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
     if (input.gain == nullptr) {
         wait_for_previous();
-        for (int base = 0; base < fours; base += kRowThreads) {
-            const int i = base + static_cast<int>(threadIdx.x);
-            write(i < fours ? x[i] : zero, i, i < fours);
+        for (int base = 0; base < fours; base += kRowFours * kRowThreads) {
+            float4 v[kRowFours];
+#pragma unroll
+            for (int n = 0; n < kRowFours; ++n) {
+                const int i = base + n * kRowThreads + static_cast<int>(threadIdx.x);
+                v[n] = i < fours ? x[i] : zero;
+            }
+#pragma unroll
+            for (int n = 0; n < kRowFours; ++n) {
+                const int i = base + n * kRowThreads + static_cast<int>(threadIdx.x);
+                if (base + n * kRowThreads >= fours) break;
+                write(v[n], i, i < fours);
+            }
         }
         return;
     }

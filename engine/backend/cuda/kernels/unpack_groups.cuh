@@ -22,8 +22,8 @@ __device__ __forceinline__ float float_element(const std::uint8_t* matrix, std::
 template <ElementType kType>
 __global__ void embed_kernel(StepView step, Planes planes, float scale, float* x,
                              std::int64_t cols) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t row = step.ids[blockIdx.x];
     float* out = x + static_cast<std::int64_t>(blockIdx.x) * cols;
     if constexpr (is_float(kType)) {
@@ -51,8 +51,8 @@ __global__ void unpack_kernel(Planes planes, std::int64_t first_group, std::int6
     const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     RawGroup<kType> raw;
     if (at < count) raw.load(planes, static_cast<std::uint32_t>(first_group + at));
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     if (at >= count) return;
     const Group group = decode_group<kType>(raw, kGrid.data());
     alignas(16) Out values[kGroupElements];
@@ -68,8 +68,8 @@ __global__ void unpack_kernel(Planes planes, std::int64_t first_group, std::int6
 template <ElementType kType, class Out>
 __global__ void convert_kernel(const std::uint8_t* matrix, std::int64_t first, std::int64_t count,
                                Out* out) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += stride) {

@@ -1,4 +1,4 @@
-// One group (32 elements) of a quantised weight, from its planes to int8 codes and scales:
+// One group (32 elements) of a quantised weight, from its tile to int8 codes and scales:
 //   element e = scale[e / 16] * code[e] - min.
 // Order of the codes in a group's plane bytes, quad q being the elements 4q .. 4q + 3:
 //   Q8_0                 byte e is element e
@@ -43,39 +43,38 @@ __device__ __forceinline__ unsigned stream_4(const void* at) {
 template <ElementType kType>
 struct RawGroup {
     static constexpr PlaneBytes kBytes = plane_bytes(kType);
+    static constexpr TileLayout kLayout = tile_layout(kType);
     uint4 codes[kBytes.codes == 32 ? 2 : 1];
     uint2 highs;
     unsigned scales;
     unsigned block;
 
-    // Byte offset of a group: the group's number fits 32 bits, the offset may not.
-    static __device__ __forceinline__ std::size_t at(std::uint32_t group, int bytes) {
-        return static_cast<std::size_t>(group) * static_cast<unsigned>(bytes);
-    }
-
     __device__ __forceinline__ void load(const Planes& planes, std::uint32_t group) {
+        // The tile's number fits 32 bits, its offset may not.
+        const std::size_t tile_number = group / kTileGroups;
+        const std::uint8_t* tile = planes.codes + tile_number * kLayout.bytes;
+        const unsigned place = group % kTileGroups;
         if constexpr (kBytes.codes == 8) {
-            const uint2 half = stream_8(planes.codes + at(group, 8));
+            const uint2 half = stream_8(tile + place * 8);
             codes[0].x = half.x;
             codes[0].y = half.y;
         } else {
-            codes[0] = stream_16(planes.codes + at(group, kBytes.codes));
+            codes[0] = stream_16(tile + place * kBytes.codes);
         }
-        if constexpr (kBytes.codes == 32) codes[1] = stream_16(planes.codes + at(group, 32) + 16);
-        if constexpr (kBytes.highs == 4) highs.x = stream_4(planes.highs + at(group, 4));
-        if constexpr (kBytes.highs == 8) highs = stream_8(planes.highs + at(group, 8));
+        if constexpr (kBytes.codes == 32) codes[1] = stream_16(tile + place * 32 + 16);
+        if constexpr (kBytes.highs == 4) highs.x = stream_4(tile + kLayout.highs + place * 4);
+        if constexpr (kBytes.highs == 8) highs = stream_8(tile + kLayout.highs + place * 8);
+        const std::uint8_t* scale = tile + kLayout.scales + place * kBytes.scales;
         if constexpr (kBytes.scales == 1) {
-            scales = __ldg(planes.scales + group);
+            scales = __ldg(scale);
         } else {
-            scales = __ldg(reinterpret_cast<const std::uint16_t*>(planes.scales) + group);
+            scales = __ldg(reinterpret_cast<const std::uint16_t*>(scale));
         }
-        const std::uint32_t entry = group / kBlockGroups;
+        const std::uint8_t* entry = tile + kLayout.blocks + place / kBlockGroups * kBytes.blocks;
         if constexpr (kBytes.blocks == 2) {
-            block = __ldg(reinterpret_cast<const std::uint16_t*>(planes.blocks) + entry);
+            block = __ldg(reinterpret_cast<const std::uint16_t*>(entry));
         }
-        if constexpr (kBytes.blocks == 4) {
-            block = __ldg(reinterpret_cast<const unsigned*>(planes.blocks) + entry);
-        }
+        if constexpr (kBytes.blocks == 4) block = __ldg(reinterpret_cast<const unsigned*>(entry));
     }
 };
 
@@ -209,19 +208,26 @@ __device__ __forceinline__ float element_of(const Group& group, int e) {
     return __fsub_rn(__fmul_rn(group.scale[e / 16], static_cast<float>(code)), group.min);
 }
 
+// A sum of products that begins at kBiased is the bits of a float: 1.5 * 2^23 + the sum, for sums
+// of less than 22 bits. One subtraction instead of a slow conversion.
+constexpr int kBiased = 0x4b400000;
+__device__ __forceinline__ float unbiased(int sum) {
+    return __fsub_rn(__int_as_float(sum), 12582912.0F);
+}
+
 // sum + the product of a group with the same group of x. One fixed order of roundings.
 __device__ __forceinline__ float add_product(float sum, const Group& group, const int4& x0,
                                              const int4& x1, float2 scaled, bool has_min) {
-    int first = __dp4a(group.codes[0], x0.x, 0);
+    int first = __dp4a(group.codes[0], x0.x, kBiased);
     first = __dp4a(group.codes[1], x0.y, first);
     first = __dp4a(group.codes[2], x0.z, first);
     first = __dp4a(group.codes[3], x0.w, first);
-    int second = __dp4a(group.codes[4], x1.x, 0);
+    int second = __dp4a(group.codes[4], x1.x, kBiased);
     second = __dp4a(group.codes[5], x1.y, second);
     second = __dp4a(group.codes[6], x1.z, second);
     second = __dp4a(group.codes[7], x1.w, second);
-    const float inner = __fmaf_rn(group.scale[0], static_cast<float>(first),
-                                  __fmul_rn(group.scale[1], static_cast<float>(second)));
+    const float inner =
+        __fmaf_rn(group.scale[0], unbiased(first), __fmul_rn(group.scale[1], unbiased(second)));
     sum = __fmaf_rn(inner, scaled.x, sum);
     return has_min ? __fmaf_rn(-group.min, scaled.y, sum) : sum;
 }

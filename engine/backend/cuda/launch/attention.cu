@@ -150,12 +150,23 @@ std::int64_t attention_counters(const AttentionShape& shape, std::int64_t rows) 
     return std::min(rows, kGridRowsMax) * shape.kv_heads * head_tiles(shape) * kCountersPerTile;
 }
 
+bool stores_fresh_row(const AttentionShape& shape, Rows q, Rows out) {
+    return q.rows == 1 && fits_products(shape, q, out);
+}
+
 void launch_attention(cudaStream_t stream, const StepView& step, const AttentionShape& shape,
-                      Rows q, Rows out, const AttentionScratch& scratch, bool exact) {
+                      Rows q, Rows out, const AttentionScratch& scratch, bool exact,
+                      const FreshRow* fresh) {
     STRATA_INVARIANT(q.cols == shape.heads * shape.query_stride() && q.rows > 0);
     STRATA_INVARIANT(out.cols == shape.heads * shape.value_dim && out.rows == q.rows);
     AttentionCall call = attention_call(step, shape, q, out, scratch);
     const bool fast = fits_products(shape, q, out);
+    if (fresh != nullptr) {
+        STRATA_INVARIANT(stores_fresh_row(shape, q, out));
+        call.fresh_k = fresh->k.values;
+        call.fresh_v = fresh->v.values;
+        call.preparation = fresh->preparation;
+    }
     if (fast && !exact && q.rows >= kTiledRowsMin) {
         if (shape.key_dim == 64) return start_prefill<64>(stream, call);
         if (shape.key_dim == 128) return start_prefill<128>(stream, call);

@@ -35,8 +35,19 @@ struct AttentionScratch {
 // instead of 2e-5.
 inline constexpr std::int64_t kTiledRowsMin = 9;
 
-// `exact`: a row's bits do not depend on which rows are in the same step.
+// What a step of one row gives attention to prepare and to store by itself.
+struct FreshRow {
+    Rows k;
+    Rows v;
+    QkPreparation preparation;
+};
+// True when launch_attention() can do what launch_store_attention_inputs() does, too.
+[[nodiscard]] bool stores_fresh_row(const AttentionShape& shape, Rows q, Rows out);
+
+// `exact`: a row's bits do not depend on which rows are in the same step. `fresh`: q and it are as
+// the products gave them; null: prepared and stored.
 void launch_attention(cudaStream_t stream, const StepView& step, const AttentionShape& shape,
-                      Rows q, Rows out, const AttentionScratch& scratch, bool exact);
+                      Rows q, Rows out, const AttentionScratch& scratch, bool exact,
+                      const FreshRow* fresh = nullptr);
 
 }  // namespace strata::cuda

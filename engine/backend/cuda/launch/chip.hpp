@@ -9,8 +9,6 @@ struct Chip {
 
     // Tensor cores multiply bf16 values (mma.sync).
     [[nodiscard]] constexpr bool multiplies_bf16() const { return compute >= 80; }
-    // One thread can start the copy of kilobytes into shared memory (cp.async.bulk).
-    [[nodiscard]] constexpr bool copies_in_bulk() const { return compute >= 90; }
 };
 
 }  // namespace strata::cuda

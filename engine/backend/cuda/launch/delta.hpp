@@ -17,7 +17,7 @@ void launch_convolution(cudaStream_t stream, const StepView& step, const Convolu
                         Rows u, const float* taps, Rows c);
 
 // From this many rows on chunks are worth their fixed cost.
-constexpr std::int64_t kDeltaChunkedRowsMin = 64;
+constexpr std::int64_t kDeltaChunkedRowsMin = 32;
 // Scratch with which the delta rule of these rows can go in chunks, at most that of
 // kDeltaSegmentRows (27 MB with 16 key heads and 32 value heads); 0 if it cannot: heads are not of
 // 128, or the current device has no room for it (161 KB of shared memory per block: sm_80, sm_90).

@@ -33,8 +33,8 @@ ProductWork work_of(const ProductInput& input) {
 constexpr std::int64_t kTilesMax = 65'535;
 
 __global__ void quantise_kernel(const float* x, std::int64_t groups, QuantisedView out) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t group =
         static_cast<std::int64_t>(blockIdx.x) * kProductWarps + threadIdx.x / kWarp;
     if (group >= groups) return;

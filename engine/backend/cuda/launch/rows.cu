@@ -40,8 +40,8 @@ __device__ __forceinline__ void write_forms(const OtherForms& forms, float value
 // One block per row. A warp's 32 lanes always hold the 32 columns of one group.
 __global__ void rms_norm_kernel(const float* x, std::int64_t cols, const float* gain, float epsilon,
                                 float* y, OtherForms forms) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t start = blockIdx.x * cols;
     float squares = 0.0F;
     for (std::int64_t c = threadIdx.x; c < cols; c += blockDim.x) {
@@ -58,8 +58,8 @@ __global__ void rms_norm_kernel(const float* x, std::int64_t cols, const float* 
 
 __global__ void add_to_rows_kernel(float* x, std::int64_t count, std::int64_t cols,
                                    const float* v) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += stride) {
@@ -69,8 +69,8 @@ __global__ void add_to_rows_kernel(float* x, std::int64_t count, std::int64_t co
 
 __global__ void gate_rows_kernel(float* gate, const float* up, std::int64_t count,
                                  OtherForms forms) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += stride) {
@@ -81,8 +81,8 @@ __global__ void gate_rows_kernel(float* gate, const float* up, std::int64_t coun
 }
 
 __global__ void to_bf16_kernel(const float* x, std::int64_t count, __nv_bfloat16* out) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += stride) {
@@ -92,8 +92,8 @@ __global__ void to_bf16_kernel(const float* x, std::int64_t count, __nv_bfloat16
 
 // One block per row.
 __global__ void add_mixture_kernel(MixtureSum sum, float* y, std::int64_t cols) {
-    wait_for_previous();
     let_next_start();
+    wait_for_previous();
     const std::int64_t t = blockIdx.x;
     float share = 1.0F;
     if (sum.shared_gain != nullptr) {

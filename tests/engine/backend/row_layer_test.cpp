@@ -1,0 +1,173 @@
+// A row on its way from product to product, on every device there is: sums that norms and products
+// read next, in the order in which a layer of one token has them. Devices may leave a row in
+// another form for its reader; sizes are those of real models, so that they do. What each stage
+// should give is computed in f64 from what the stage before it gave.
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "tests/engine/backend/matmul_cases.hpp"
+#include "tests/engine/backend/ops_fixture.hpp"
+
+using namespace strata;
+using namespace strata::matmul_cases;
+using namespace strata::ops_fixture;
+
+namespace {
+
+constexpr std::int64_t kHidden = 4096;
+constexpr std::int64_t kHeads = 1024;
+constexpr std::int64_t kWide = 3840;  // blocks of 256, but not groups of 32 times 32
+constexpr std::int64_t kFew = 48;
+constexpr float kEpsilon = 1.0e-5F;
+// Of the sum of the absolute terms: a value on the border of two codes may take either.
+constexpr double kTolerance = 1.0e-4;
+
+const std::vector<ElementType> kTypes = {ElementType::f16, ElementType::q8_0, ElementType::q4_k,
+                                         ElementType::q6_k};
+
+struct Layer {
+    explicit Layer(ElementType type)
+        : out(make_stored(type, kHeads, kHidden, 1, 31)),
+          query(make_stored(type, kHidden, kFew, 1, 32)),
+          gate(make_stored(type, kHidden, kWide, 1, 33)),
+          up(make_stored(type, kHidden, kWide, 1, 34)),
+          down(make_stored(type, kWide, kHidden, 1, 35)) {}
+
+    std::unique_ptr<Stored> out, query, gate, up, down;
+};
+
+std::unique_ptr<Weight> upload(Device& device, const Stored& stored) {
+    auto weight = device.upload(stored.tensor);
+    if (!weight.ok()) FAIL(weight.error().text);
+    return std::move(*weight);
+}
+
+std::vector<float> gains() {
+    std::vector<float> out = make_rows(1, kHidden, 41);
+    for (float& gain : out) gain = 1.0F + 0.25F * gain;
+    return out;
+}
+
+std::vector<double> seen(ElementType type, const std::vector<float>& x) {
+    if (is_float(type)) return {x.begin(), x.end()};
+    return rounded_rows(x, static_cast<std::int64_t>(x.size()));
+}
+
+std::vector<float> normed(const std::vector<float>& x, const std::vector<float>& gain) {
+    const std::vector<double> in(x.begin(), x.end());
+    const std::vector<double> out = rms(in, gain, kEpsilon);
+    return {out.begin(), out.end()};
+}
+
+Sum product(const Stored& stored, std::int64_t row, const std::vector<double>& x) {
+    const auto cols = static_cast<std::int64_t>(x.size());
+    return dot(stored.values.data() + row * cols, x.data(), cols);
+}
+
+void check_sums(const char* what, const std::vector<float>& got, const Stored& stored,
+                const std::vector<double>& x, const std::vector<float>& before) {
+    INFO(what);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        const Sum sum = product(stored, static_cast<std::int64_t>(i), x);
+        const double wanted = sum.value + (before.empty() ? 0.0 : static_cast<double>(before[i]));
+        if (!(std::fabs(static_cast<double>(got[i]) - wanted) <= kTolerance * (sum.size + 1.0))) {
+            ++wrong;
+        }
+    }
+    CHECK(wrong == 0);
+}
+
+void check_gated(const std::vector<float>& got, const Layer& layer, const std::vector<double>& x) {
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        const Sum gate = product(*layer.gate, static_cast<std::int64_t>(i), x);
+        const Sum up = product(*layer.up, static_cast<std::int64_t>(i), x);
+        const double wanted = silu(gate.value) * up.value;
+        const double size =
+            1.1 * gate.size * std::fabs(up.value) + up.size * std::fabs(silu(gate.value));
+        if (!(std::fabs(static_cast<double>(got[i]) - wanted) <= kTolerance * (size + 1.0))) {
+            ++wrong;
+        }
+    }
+    CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a row that a product adds to is normed for what reads it next") {
+    const std::vector<float> heads = make_rows(1, kHeads, 42);
+    const std::vector<float> before = make_rows(1, kHidden, 43);
+    const std::vector<float> gain = gains();
+    for (const ElementType type : kTypes) {
+        const Layer layer(type);
+        for (const NamedDevice& on : devices()) {
+            INFO(element_type_name(type) << ", " << on.name);
+            const auto out = upload(*on.device, *layer.out);
+            const auto query = upload(*on.device, *layer.query);
+            const auto gate = upload(*on.device, *layer.gate);
+            const auto up = upload(*on.device, *layer.up);
+            const DeviceRows in(*on.device, heads, kHeads);
+            const DeviceRows x(*on.device, before, kHidden);
+            const DeviceRows gain_row(*on.device, gain, kHidden);
+            const DeviceRows norm(*on.device, 1, kHidden);
+            const DeviceRows q(*on.device, 1, kFew);
+            const DeviceRows wide(*on.device, 1, kWide);
+            const TokenIds ids(1, 0);
+            Ops& ops = on.device->ops();
+            ops.begin({ids, 0, {}, nullptr});
+            const Projection added{out.get(), nullptr, x, true};
+            ops.linear(in, {&added, 1});
+            ops.rms_norm(x, gain_row.values(), kEpsilon, norm);
+            const Projection queries{query.get(), nullptr, q, false};
+            ops.linear(norm, {&queries, 1});
+            ops.gated_linear(norm, *gate, *up, wide);
+            const std::vector<float> sums = x.read();
+            check_sums("added", sums, *layer.out, seen(type, heads), before);
+            const std::vector<double> normed_in = seen(type, normed(sums, gain));
+            check_sums("queries", q.read(), *layer.query, normed_in, {});
+            check_gated(wide.read(), layer, normed_in);
+        }
+    }
+}
+
+TEST_CASE("a gated row is read by the product that adds it") {
+    const std::vector<float> in = make_rows(1, kHidden, 44);
+    const std::vector<float> before = make_rows(1, kHidden, 45);
+    const std::vector<float> gain = gains();
+    for (const ElementType type : kTypes) {
+        const Layer layer(type);
+        for (const NamedDevice& on : devices()) {
+            INFO(element_type_name(type) << ", " << on.name);
+            const auto gate = upload(*on.device, *layer.gate);
+            const auto up = upload(*on.device, *layer.up);
+            const auto down = upload(*on.device, *layer.down);
+            const auto query = upload(*on.device, *layer.query);
+            const DeviceRows norm(*on.device, in, kHidden);
+            const DeviceRows x(*on.device, before, kHidden);
+            const DeviceRows gain_row(*on.device, gain, kHidden);
+            const DeviceRows wide(*on.device, 1, kWide);
+            const DeviceRows last(*on.device, 1, kHidden);
+            const DeviceRows logits(*on.device, 1, kFew);
+            const DeviceRows plain(*on.device, 1, kFew);
+            const TokenIds ids(1, 0);
+            Ops& ops = on.device->ops();
+            ops.begin({ids, 0, {}, nullptr});
+            ops.gated_linear(norm, *gate, *up, wide);
+            const Projection added{down.get(), nullptr, x, true};
+            ops.linear(wide, {&added, 1});
+            const Projection as_it_is{query.get(), nullptr, plain, false};
+            ops.linear(x, {&as_it_is, 1});  // before any norm: the sum itself
+            ops.rms_norm(x, gain_row.values(), kEpsilon, last);
+            const Projection head{query.get(), nullptr, logits, false};
+            ops.linear(last, {&head, 1});
+            const std::vector<float> wide_row = wide.read();
+            const std::vector<float> sums = x.read();
+            check_gated(wide_row, layer, seen(type, in));
+            check_sums("added", sums, *layer.down, seen(type, wide_row), before);
+            check_sums("as it is", plain.read(), *layer.query, seen(type, sums), {});
+            check_sums("head", logits.read(), *layer.query, seen(type, normed(sums, gain)), {});
+        }
+    }
+}
