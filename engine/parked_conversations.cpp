@@ -290,8 +290,8 @@ Result<std::optional<LiveFacts>> ParkedConversations::bring_back(const PromptPla
     const TimePoint began = clock_();
     const RestoreOutcome outcome = session_->restore(*image, plan.reused, steering, step);
     if (outcome.result == RestoreResult::spoilt) {
-        if (!plan.takes) apply(cache_.discard(*plan.entry, Removal::invalid), events);
         session_->reset();
+        give_up(plan, *image, events);
         return std::optional<LiveFacts>();
     }
     if (outcome.result != RestoreResult::restored) {
@@ -316,6 +316,20 @@ Result<std::optional<LiveFacts>> ParkedConversations::bring_back(const PromptPla
     say(std::move(event), events);
     return std::optional(LiveFacts{image->conversation, image->label, image->marks, image->identity,
                                    image->hits + 1});
+}
+
+// What was taken has left the books already.
+void ParkedConversations::give_up(const PromptPlan& plan, const ConversationImage& image,
+                                  ConversationEvents& events) {
+    if (!plan.takes) return apply(cache_.discard(*plan.entry, Removal::invalid), events);
+    ConversationEvent event;
+    event.step = ConversationStep::drop;
+    event.entry = plan.entry;
+    event.conversation = image.conversation;
+    event.tokens = image.end();
+    event.removal = Removal::invalid;
+    event.label = image.label;
+    say(std::move(event), events);
 }
 
 void ParkedConversations::live_is(const LiveFacts& facts, ConversationEvents& events) {

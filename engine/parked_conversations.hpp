@@ -91,6 +91,8 @@ class ParkedConversations {
     void say_superseded(const LiveFacts& outgoing, ConversationEvents& events) const;
     void skip(const LiveFacts& outgoing, ParkSkip why, const Admission* admission,
               CacheFigures& figures, ConversationEvents& events);
+    void give_up(const PromptPlan& plan, const ConversationImage& image,
+                 ConversationEvents& events);
     [[nodiscard]] PressureHoldings holdings(std::optional<EntryId> guarded) const;
     MemoryReading read();
     MemoryReading read_after(std::uint64_t released, bool answering);

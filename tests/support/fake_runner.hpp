@@ -36,8 +36,10 @@ class FakeDevice : public Device {
     void copy_from_host(void* to_device, const void* from, std::size_t bytes) override;
     void copy_on_device(void* to_device, const void* from_device, std::size_t bytes) override;
     void synchronize() override {}
+    bool copies_aside() const override { return aside; }
     Ops& ops() override;
 
+    bool aside = false;  // copies by itself
     std::size_t held_bytes() const { return *held_; }
     std::size_t limit_bytes = SIZE_MAX;
     bool tells_free = false;
