@@ -40,7 +40,7 @@ strata:conversation_released_total strata:conversation_superseded_total
 strata:conversation_lost_total strata:conversation_parked strata:conversation_slots
 strata:conversation_bytes strata:conversation_budget_bytes strata:host_available_bytes
 strata:host_floor_bytes strata:pressure_events_total strata:park_seconds_bucket
-strata:restore_seconds_bucket strata:ttft_seconds_bucket
+strata:restore_seconds_bucket strata:ttft_seconds_bucket strata:requests_refused_total
 """.split()
 
 
