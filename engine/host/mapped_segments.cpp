@@ -17,9 +17,13 @@ namespace {
 // Of x86-64 and of arm64 with 4 KiB pages.
 constexpr std::size_t kLargePageBytes = std::size_t{2} << 20;
 
-// Maps `bytes` on a kLargePageBytes boundary, or answers MAP_FAILED: maps more, and gives back what
-// lies before and behind.
+// Maps `bytes` on a kLargePageBytes boundary, or answers MAP_FAILED. Most lie below the one before
+// and need nothing else; else more is mapped, and given back what lies before and behind.
 void* map_on_large_page(std::size_t bytes) {
+    void* first = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (first == MAP_FAILED) return first;
+    if (reinterpret_cast<std::uintptr_t>(first) % kLargePageBytes == 0) return first;
+    munmap(first, bytes);
     const std::size_t wide = bytes + kLargePageBytes;
     void* mapped = mmap(nullptr, wide, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return mapped;

@@ -62,7 +62,7 @@ void BlobFiller::begin(std::span<const Fill> fills) {
 
 void BlobFiller::work(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (changed_.wait(lock, stop, [this] { return !order_.empty(); })) {
+    while (changed_.wait(lock, stop, [this] { return !order_.empty() && !paused_; })) {
         if (stop.stop_requested()) return;
         const HostBlobId id = order_.front();
         order_.pop_front();
@@ -122,6 +122,14 @@ void BlobFiller::cancel(HostBlobId id) noexcept {
         changed_.wait(lock, [&job] { return job.stage == Stage::done; });
     }
     jobs_.erase(found);
+}
+
+void BlobFiller::pause(bool paused) {
+    {
+        const std::lock_guard lock(mutex_);
+        paused_ = paused;
+    }
+    changed_.notify_all();
 }
 
 std::uint64_t BlobFiller::waiting_bytes() const {

@@ -58,6 +58,8 @@ class BlobFiller {
     [[nodiscard]] std::optional<Filled> take(HostBlobId id, bool wait);
     // Waits when it is running.
     void cancel(HostBlobId id) noexcept;
+    // While it is paused no fill begins but those that take() waits for.
+    void pause(bool paused);
     // Bytes of fills that have no memory behind them yet, for all that is known.
     [[nodiscard]] std::uint64_t waiting_bytes() const;
 
@@ -80,6 +82,7 @@ class BlobFiller {
     std::map<HostBlobId, Job> jobs_;   // guarded by mutex_; a running one is its thread's
     std::deque<HostBlobId> order_;     // guarded by mutex_: those that wait, and cancelled ones
     std::uint64_t waiting_bytes_ = 0;  // guarded by mutex_
+    bool paused_ = false;              // guarded by mutex_
     std::vector<std::jthread> threads_;
 };
 

@@ -164,6 +164,10 @@ void BlobStore::await(HostBlobId id) {
     if (found != blobs_.end() && found->second.filling) settle(id, true);
 }
 
+void BlobStore::pause_filling(bool paused) {
+    filler_->pause(paused);
+}
+
 void BlobStore::end_filling() noexcept {
     for (auto& [id, blob] : blobs_) {
         if (!std::exchange(blob.filling, false)) continue;

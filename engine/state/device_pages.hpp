@@ -20,7 +20,7 @@
 namespace strata {
 
 // What is not taken for parked conversations: scratch of longer steps, and the libraries'.
-inline constexpr std::size_t kDeviceSpareBytes = std::size_t{2} << 30;
+inline constexpr std::size_t kDeviceSpareBytes = std::size_t{4} << 30;
 // Many pages are cut out of one allocation: each costs the driver a call of some 100 us.
 inline constexpr std::size_t kSlabBytes = std::size_t{512} << 20;
 inline constexpr std::size_t kSlabPartsMax = 64;  // a small model's pages are not worth more

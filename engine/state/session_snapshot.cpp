@@ -57,6 +57,18 @@ class CopiesFromHost {
     Device* device_;
 };
 
+// Copies to the host make room for those that somebody waits for.
+class FillingPaused {
+  public:
+    explicit FillingPaused(BlobStore& store) : store_(&store) { store.pause_filling(true); }
+    ~FillingPaused() { store_->pause_filling(false); }
+    FillingPaused(const FillingPaused&) = delete;
+    FillingPaused& operator=(const FillingPaused&) = delete;
+
+  private:
+    BlobStore* store_;
+};
+
 bool all_as_sealed(std::span<const StoredBlob* const> blobs, std::size_t bytes, int threads,
                    const LiveSession::Step& step) {
     std::atomic<bool> equal = true;
@@ -249,6 +261,7 @@ std::vector<std::size_t> LiveSession::lay_out(const ConversationImage& image, Po
 // False: what was moved is not what was sealed.
 bool LiveSession::move_aside(const ConversationImage& image, Position position,
                              std::uint64_t& bytes, const Step& step) {
+    const FillingPaused paused(*store_);
     const auto moved = lay_out(image, position);
     std::vector<const StoredBlob*> summed;
     std::vector<HostCopy> copies;

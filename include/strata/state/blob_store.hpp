@@ -108,6 +108,9 @@ class BlobStore {
     // Waits while it is filling. It is sealed then, but for a copy that failed: without a
     // DeviceFault, which is thrown, it stays unsealed for ever.
     void await(HostBlobId id);
+    // While it is paused only copies that somebody waits for begin: locking memory holds up whoever
+    // else asks the device's driver for something.
+    void pause_filling(bool paused);
     // No copy goes on then; what was filling stays unsealed for ever.
     void end_filling() noexcept;
     // Of blobs that are filling: what the OS has not been asked for yet.

@@ -19,6 +19,7 @@
 #include <catch2/catch.hpp>
 
 #include "../../support/fake_runner.hpp"
+#include "engine/state/device_pages.hpp"
 
 namespace strata::tests {
 
@@ -29,7 +30,7 @@ class AsideDevice : public FakeDevice {
 
     DeviceFacts facts() const override {
         const std::size_t left = room_bytes_ - std::min(room_bytes_, held_bytes());
-        return {"aside", "none", (std::size_t{2} << 30) + left, 1};
+        return {"aside", "none", kDeviceSpareBytes + left, 1};
     }
     bool copies_aside() const override { return true; }
     void copy_to_host_aside(void* to, const void* from_device, std::size_t bytes) override {
