@@ -124,6 +124,7 @@ class CudaOps final : public Ops {
     void routed_product(Rows x, const RoutedRows& routed, const Weight& weight,
                         std::int64_t first_row, std::int64_t rows, float* y);
     Rows expert_hidden(Rows x, const Experts& experts, const RoutedRows& routed);
+    void row_experts(Rows x, const Experts& experts, Routes routes, Rows y);
     const float* routed_experts(Rows x, const Experts& experts, Routes routes);
     const float* tiled_experts(Rows x, const Experts& experts, Routes routes);
     void add_shared(Rows x, const SharedExpert& shared, std::int64_t cols, MixtureSum& sum);

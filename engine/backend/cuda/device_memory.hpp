@@ -29,6 +29,8 @@ enum class ScratchUse : std::uint8_t {
     places,
     tiles,
     hidden,
+    hidden_codes,
+    hidden_steps,
     results,
     shared_hidden,
     shared_results,

@@ -4,6 +4,7 @@
 #include "engine/backend/cuda/cuda_ops.hpp"
 #include "engine/backend/cuda/launch/expert_products.hpp"
 #include "engine/backend/cuda/launch/routing.hpp"
+#include "engine/backend/cuda/launch/row_experts.hpp"
 
 namespace strata::cuda {
 namespace {
@@ -13,6 +14,8 @@ enum Call : std::uint64_t {
     kGroup,
     kRoutedProduct,
     kAddMixture,
+    kRowHidden,
+    kRowResult,
 };
 
 CallKey& operator<<(CallKey& key, Rows rows) {
@@ -22,6 +25,13 @@ CallKey& operator<<(CallKey& key, Rows rows) {
 RoutedWeight routed_weight(cudaStream_t stream, const Weight& weight, std::int64_t first_row) {
     return {on_device(weight).planes, weight.rows, first_row,
             on_device(weight).device_expert_scales(stream), weight.scale};
+}
+
+// True when the kernels of one row take these experts.
+bool row_takes(const Experts& experts, std::int64_t cols) {
+    const Weight& gate = experts.gate_up != nullptr ? *experts.gate_up : *experts.gate;
+    const Weight& up = experts.gate_up != nullptr ? *experts.gate_up : *experts.up;
+    return takes_row_experts(gate.type, up.type, experts.down->type, cols, experts.hidden);
 }
 
 // True when the products of these experts can be computed in tiles.
@@ -132,6 +142,47 @@ const float* CudaOps::tiled_experts(Rows x, const Experts& experts, Routes route
     return results;
 }
 
+// Adds the sum of the experts of a step of one row to y.
+void CudaOps::row_experts(Rows x, const Experts& experts, Routes routes, Rows y) {
+    const bool fused = experts.gate_up != nullptr;
+    const Weight& gate = fused ? *experts.gate_up : *experts.gate;
+    const Weight& up = fused ? *experts.gate_up : *experts.up;
+    const Weight& down = *experts.down;
+    const std::int64_t f = experts.hidden;
+    QuantisedView hidden;
+    hidden.codes = static_cast<std::int8_t*>(
+        scratch_.take(ScratchUse::hidden_codes, static_cast<std::size_t>(routes.used * f)));
+    hidden.scaled = static_cast<float2*>(
+        scratch_.take(ScratchUse::hidden_steps,
+                      static_cast<std::size_t>(routes.used * f / kGroupElements) * sizeof(float2)));
+    RowHidden first;
+    first.experts = routes.experts;
+    first.gate = routed_weight(stream_, gate, 0);
+    first.up = routed_weight(stream_, up, fused ? f : 0);
+    first.cols = x.cols;
+    first.x = codes_of(x);
+    first.hidden = hidden;
+    const ElementType type = gate.type;
+    const std::int64_t used = routes.used;
+    CallKey key(kRowHidden);
+    key << x << first.x.codes << routes.experts << used << &gate << &up << f << hidden.codes;
+    run(key, [=, this] { launch_row_hidden(stream_, type, first, used, f); });
+
+    const RowResult second{routes.experts,
+                           routes.weights,
+                           static_cast<int>(used),
+                           routed_weight(stream_, down, 0),
+                           down.rows,
+                           f,
+                           hidden,
+                           y.values};
+    const ElementType down_type = down.type;
+    written(y);
+    CallKey second_key(kRowResult);
+    second_key << routes.experts << routes.weights << used << &down << f << hidden.codes << y;
+    run(second_key, [=, this] { launch_row_result(stream_, down_type, second); });
+}
+
 void CudaOps::add_shared(Rows x, const SharedExpert& shared, std::int64_t cols, MixtureSum& sum) {
     const std::int64_t width = shared.gate->rows;
     const Rows hidden{floats(ScratchUse::shared_hidden, x.rows * width), x.rows, width};
@@ -155,7 +206,15 @@ void CudaOps::moe_ffn(Rows x, const Experts& experts, const SharedExpert* shared
     const bool tiled = !exact_ && chip_.multiplies_bf16() && x.rows > kProductRowsMax &&
                        tiles_take(experts, x.cols);
     // First: the shared expert's hidden values take the place of x in bf16.
-    sum.results = tiled ? tiled_experts(x, experts, routes) : routed_experts(x, experts, routes);
+    if (fuses(x) && row_takes(experts, x.cols)) {
+        row_experts(x, experts, routes, y);
+        if (shared == nullptr) return;
+        sum.used = 0;  // they are in y
+    } else if (tiled) {
+        sum.results = tiled_experts(x, experts, routes);
+    } else {
+        sum.results = routed_experts(x, experts, routes);
+    }
     if (shared != nullptr) add_shared(x, *shared, y.cols, sum);
     written(y);
     CallKey key(kAddMixture);

@@ -427,7 +427,7 @@ TEST_CASE("an expert with a scale of its own multiplies its products by it") {
     }
 }
 
-TEST_CASE("many rows of experts with weights of every type match the formula") {
+TEST_CASE("rows of experts with weights of every type match the formula") {
     for (const ElementType type : matmul_cases::kAllTypes) {
         const bool floats = matmul_cases::is_float(type);
         const auto block = static_cast<std::int64_t>(block_shape(type).elements);
@@ -440,7 +440,10 @@ TEST_CASE("many rows of experts with weights of every type match the formula") {
         of.used = 2;
         of.choice = Choice::skewed;
         check_many_rows(of);
+        of.rows = 1;
+        check_many_rows(of);
         of.form = Form::fused;
+        check_many_rows(of);
         of.rows = 9;
         check_many_rows(of);
     }

@@ -1,7 +1,7 @@
 // A row on its way from product to product, on every device there is: sums that norms and products
-// read next, in the order in which a layer of one token has them. Devices may leave a row in
-// another form for its reader; sizes are those of real models, so that they do. What each stage
-// should give is computed in f64 from what the stage before it gave.
+// read next, in the order in which a layer of one token has them. A device may put off a norm or a
+// store until its reader comes. What each stage should give is computed in f64 from what the stage
+// before it gave.
 #include <cmath>
 
 #include <catch2/catch.hpp>
@@ -15,9 +15,9 @@ using namespace strata::ops_fixture;
 
 namespace {
 
-constexpr std::int64_t kHidden = 4096;
-constexpr std::int64_t kHeads = 1024;
-constexpr std::int64_t kWide = 3840;  // blocks of 256, but not groups of 32 times 32
+constexpr std::int64_t kHidden = 1280;
+constexpr std::int64_t kHeads = 512;
+constexpr std::int64_t kWide = 768;
 constexpr std::int64_t kFew = 48;
 constexpr float kEpsilon = 1.0e-5F;
 // Of the sum of the absolute terms: a value on the border of two codes may take either.
