@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "engine/model/sampler.hpp"
+
 namespace strata::bench {
 namespace {
 
@@ -65,7 +67,7 @@ void run_decode(Runner& runner, const SequenceMemory& memory, TokenId first_id, 
     TokenId id = first_id;
     for (Position row = 0; row < tokens; ++row) {
         runner.forward(memory, row, std::span(&id, 1), logits);
-        id = static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+        id = greedy_token(logits).value_or(first_id);  // as the engine looks for it
     }
 }
 
