@@ -120,6 +120,7 @@ CacheSettings cache_settings_of(const EngineOptions& options) {
     CacheSettings settings;
     settings.cache.budget_bytes = bytes_of_mib(options.conversation_cache_mib);
     settings.cache.slots = options.conversation_cache_slots;
+    settings.device_pool_bytes = bytes_of_mib(options.device_pool_mib);
     settings.cache.floor_bytes = bytes_of_mib(options.conversation_cache_min_free_mib);
     settings.cache.checkpoints_kept = options.prompt_cache;
     settings.hysteresis_bytes = bytes_of_mib(options.conv_pressure_hyst_mib);

@@ -233,6 +233,10 @@ std::vector<OptionRow> conversation_rows() {
     rows.push_back(integer("--conversation-cache-slots", "N", group,
                            "most parked conversations, beside the live one; 0 = none are parked", 0,
                            kParkedMax, &O::conversation_cache_slots));
+    rows.push_back(integer("--device-pool", "MIB", group,
+                           "most memory of a GPU in which parked conversations stay while nobody "
+                           "else needs it; 0 = none stay",
+                           0, kMemoryMibMax, &O::device_pool_mib));
     rows.push_back(integer("--conversation-cache-min-free-mib", "MIB", group,
                            "the floor: parked conversations are given back when less RAM than "
                            "this is available",

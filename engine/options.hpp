@@ -38,6 +38,7 @@ struct EngineOptions {
     std::int64_t turn_token = -1;             // -1 = the vocabulary's own
     std::int64_t conversation_cache_mib = 0;  // 0 = off
     std::int64_t conversation_cache_slots = 4;
+    std::int64_t device_pool_mib = 1 << 24;  // more than any device has: what is free
     std::int64_t conversation_cache_min_free_mib = 2560;
     std::int64_t conv_pressure_ms = 2000;  // 0 = no timed checks
     std::int64_t conv_pressure_hyst_mib = 1024;

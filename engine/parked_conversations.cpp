@@ -44,7 +44,9 @@ ParkedConversations::ParkedConversations(const CacheSettings& settings, const Ho
       clock_(clock),
       cache_(settings.cache),
       pressure_({settings.cache.floor_bytes, settings.hysteresis_bytes, settings.cache.slots}),
-      last_check_(clock_()) {}
+      last_check_(clock_()) {
+    session_->limit_kept(enabled() ? settings.device_pool_bytes : 0);
+}
 
 ParkedView ParkedConversations::view() const {
     return {enabled(), cache_.entries(), cache_.tombstones(), !session_->geometry().recurrent()};

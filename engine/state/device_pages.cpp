@@ -73,6 +73,20 @@ Result<Buffer> DevicePages::fresh(std::size_t bytes) {
     return device_->allocate(bytes);
 }
 
+void DevicePages::look_again() {
+    looked_at_ = 0;
+    std::uint64_t kept = 0;
+    for (const Entry& entry : entries_) {
+        if (entry.content != HostBlobId::none) kept += entry.memory.bytes();
+    }
+    for (Entry& entry : entries_) {
+        if (kept <= limit_bytes_) return;
+        if (entry.content == HostBlobId::none || store_->filling(entry.content)) continue;
+        entry.content = HostBlobId::none;
+        kept -= entry.memory.bytes();
+    }
+}
+
 void DevicePages::put(Buffer memory, HostBlobId content) {
     if (!device_->copies_aside() || !memory) return;
     entries_.push_back({std::move(memory), content});

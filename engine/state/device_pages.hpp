@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -39,8 +40,11 @@ class DevicePages {
     // `content`: the blob of the same bytes, or none.
     void put(Buffer memory, HostBlobId content);
 
-    // Before some fresh(): blobs may be gone meanwhile.
-    void look_again() { looked_at_ = 0; }
+    // Before some fresh(): blobs may be gone meanwhile, or filled.
+    void look_again();
+    // Most bytes that are kept though no copy reads them.
+    void limit(std::uint64_t bytes) { limit_bytes_ = bytes; }
+    [[nodiscard]] bool keeps() const { return limit_bytes_ > 0; }
     // What nobody needs is given back to the device; what holds parked bytes stays.
     void release_unnamed();
     [[nodiscard]] bool has_unnamed() const;
@@ -60,7 +64,8 @@ class DevicePages {
     Device* device_;
     BlobStore* store_;
     std::vector<Entry> entries_;  // the longest kept first
-    std::size_t looked_at_ = 0;   // those before it are named, or of another size
+    std::uint64_t limit_bytes_ = UINT64_MAX;
+    std::size_t looked_at_ = 0;  // those before it are named, or of another size
 };
 
 }  // namespace strata

@@ -76,7 +76,8 @@ void LiveSession::fill_state(HostBlobId id) {
 bool LiveSession::must_be_kept(std::size_t page) const {
     const HostBlobId of = copied_[page];
     if (of == HostBlobId::none) return false;
-    return store_->filling(of) || (clean_[page].id() != of && store_->find(of) != nullptr);
+    if (store_->filling(of)) return true;
+    return kept_->keeps() && clean_[page].id() != of && store_->find(of) != nullptr;
 }
 
 void LiveSession::exchange_page(std::size_t page, const Buffer& with) {
@@ -233,6 +234,10 @@ Status<> LiveSession::keep_checkpoint(CheckpointKind kind, std::uint64_t owner) 
         return refuse_memory("no memory");  // short: it must not need any
     }
     return Done{};
+}
+
+void LiveSession::limit_kept(std::uint64_t bytes) {
+    kept_->limit(bytes);
 }
 
 void LiveSession::forget_kept() {

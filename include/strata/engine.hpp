@@ -44,6 +44,7 @@ using Clock = std::function<TimePoint()>;
 struct CacheSettings {
     CacheLimits cache;
     std::uint64_t hysteresis_bytes = 0;            // STRATA_CONV_PRESSURE_HYST_MIB
+    std::uint64_t device_pool_bytes = UINT64_MAX;  // in which parked ones stay on the device
     std::chrono::milliseconds pressure_period{0};  // 0: checks before requests only
     bool verify = false;  // compare each restored conversation with its snapshot
 };

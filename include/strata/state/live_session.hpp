@@ -138,6 +138,9 @@ class LiveSession {
     // is kept of conversations that are gone.
     bool has_spare_pages() const;
     void release_spare_pages();
+    // Most bytes of the device in which conversations that are not live stay, beside those that are
+    // on their way into host memory.
+    void limit_kept(std::uint64_t bytes);
     // What the device holds of conversations that are not live is nobody's from here on, after the
     // copies that read it.
     void forget_kept();

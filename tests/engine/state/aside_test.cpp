@@ -172,6 +172,24 @@ TEST_CASE("a conversation that comes back soon is still on the device") {
     CHECK(stage.device->bytes_in > 0);
 }
 
+TEST_CASE("the device keeps no more of a conversation than it is told to") {
+    const bool recurrent = GENERATE(false, true);
+    AsideStage stage(recurrent, kMuch);
+    const auto page = stage.runner.geometry().page_bytes();
+    const std::uint64_t limit = GENERATE(0, 1, 2) * page;
+    stage.session->limit_kept(limit);
+    stage.read(SnapshotStage::ids(kLength, 1));
+    const auto before = state_sha256(*stage.session);
+    const auto image = stage.park(1);
+    stage.await_all(image);
+    stage.read_other(2);
+    const auto back = stage.restore(image);
+    REQUIRE(back.result == RestoreResult::restored);
+    CHECK(back.bytes >= 3 * page - limit);
+    if (limit == 0) CHECK(back.bytes == 3 * page + stage.runner.geometry().state_bytes());
+    CHECK(state_sha256(*stage.session) == before);
+}
+
 TEST_CASE("what is dropped while it is copied leaves nothing behind") {
     AsideStage stage(true, kMuch);
     stage.read(SnapshotStage::ids(kLength, 1));
