@@ -17,6 +17,7 @@ enum Call : std::uint64_t {
     kAddToRows,
     kProducts,
     kRowProducts,
+    kRowProductsOf,
     kGatedRowProduct,
     kGateRows,
     kQuantise,
@@ -89,6 +90,16 @@ Parts parts_of(std::span<const Projection> projections, CallKey& key) {
         key << of.weight << of.y << of.bias << of.accumulate;
     }
     return out;
+}
+
+// How many of the first projections are of one type and fit a launch.
+std::size_t alike(std::span<const Projection> projections) {
+    std::size_t count = 0;
+    while (count < projections.size() && count < kProductPartsMax &&
+           projections[count].weight->type == projections.front().weight->type) {
+        ++count;
+    }
+    return count;
 }
 
 // Panels of a weight that are unpacked and multiplied one after the other: small enough to stay in
@@ -259,6 +270,22 @@ void CudaOps::run_row_products(Rows x, std::span<const Projection> projections) 
     });
 }
 
+// The same of two types.
+void CudaOps::run_row_products_of(Rows x, std::span<const Projection> first,
+                                  std::span<const Projection> second) {
+    const ElementType first_type = first.front().weight->type;
+    const ElementType second_type = second.front().weight->type;
+    const RowInput input = row_input(x);
+    CallKey key(kRowProductsOf);
+    key << input << first.size();
+    const Parts one = parts_of(first, key);
+    const Parts other = parts_of(second, key);
+    run(key, [=, this] {
+        launch_row_products_of(stream_, chip_.multiprocessors, input, first_type, one.all(),
+                               second_type, other.all());
+    });
+}
+
 void CudaOps::few_rows_linear(Rows x, std::span<const Projection> projections) {
     if (x.rows > kProductRowsMax) {
         for (std::int64_t row = 0; row < x.rows; row += kProductRowsMax) {
@@ -272,13 +299,16 @@ void CudaOps::few_rows_linear(Rows x, std::span<const Projection> projections) {
         return;
     }
     while (!projections.empty()) {
-        std::size_t count = 1;
-        while (count < projections.size() && count < kProductPartsMax &&
-               projections[count].weight->type == projections.front().weight->type) {
-            ++count;
-        }
-        if (fuses(x) && takes_row(projections.front().weight->type, x.cols)) {
-            run_row_products(x, projections.first(count));
+        std::size_t count = alike(projections);
+        const ElementType type = projections.front().weight->type;
+        if (fuses(x) && takes_row(type, x.cols)) {
+            const std::size_t more = alike(projections.subspan(count));
+            if (more > 0 && takes_row_of(type, projections[count].weight->type)) {
+                run_row_products_of(x, projections.first(count), projections.subspan(count, more));
+                count += more;
+            } else {
+                run_row_products(x, projections.first(count));
+            }
         } else {
             read(x);
             run_products(x, projections.first(count));

@@ -112,6 +112,8 @@ class CudaOps final : public Ops {
     void few_rows_linear(Rows x, std::span<const Projection> projections);
     void run_products(Rows x, std::span<const Projection> projections);
     void run_row_products(Rows x, std::span<const Projection> projections);
+    void run_row_products_of(Rows x, std::span<const Projection> first,
+                             std::span<const Projection> second);
     void many_rows_product(Rows x, const Weight& weight, bool accumulate, float* y,
                            std::int64_t y_stride);
     void many_rows_linear(Rows x, std::span<const Projection> projections);

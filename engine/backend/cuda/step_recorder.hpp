@@ -48,7 +48,7 @@ class CallKey {
     }
 
   private:
-    static constexpr std::size_t kWordsMax = 48;  // the longest call has four projections
+    static constexpr std::size_t kWordsMax = 64;  // the longest call has twice four projections
 
     void add(std::uint64_t word) {
         STRATA_INVARIANT(count_ < kWordsMax);

@@ -171,3 +171,36 @@ TEST_CASE("a gated row is read by the product that adds it") {
         }
     }
 }
+
+TEST_CASE("a row is multiplied by weights of several types at once") {
+    using Types = std::vector<ElementType>;
+    const std::vector<float> in = make_rows(1, kHidden, 46);
+    const std::vector<Types> mixes = {
+        {ElementType::q4_k, ElementType::q4_k, ElementType::q6_k},
+        {ElementType::q5_k, ElementType::q6_k},
+        {ElementType::q6_k, ElementType::q4_k, ElementType::q8_0},
+        {ElementType::q4_k, ElementType::q6_k, ElementType::q6_k, ElementType::f32}};
+    for (const Types& types : mixes) {
+        for (const NamedDevice& on : devices()) {
+            std::vector<std::unique_ptr<Stored>> stored;
+            std::vector<std::unique_ptr<Weight>> weights;
+            std::vector<std::unique_ptr<DeviceRows>> results;
+            std::vector<Projection> projections;
+            for (std::size_t i = 0; i < types.size(); ++i) {
+                const auto rows = kFew + 17 * static_cast<std::int64_t>(i);
+                stored.push_back(make_stored(types[i], kHidden, rows, 1, 51));
+                weights.push_back(upload(*on.device, *stored.back()));
+                results.push_back(std::make_unique<DeviceRows>(*on.device, 1, rows));
+                projections.push_back({weights.back().get(), nullptr, *results.back(), false});
+            }
+            const DeviceRows x(*on.device, in, kHidden);
+            const TokenIds ids(1, 0);
+            on.device->ops().begin({ids, 0, {}, nullptr});
+            on.device->ops().linear(x, projections);
+            for (std::size_t i = 0; i < types.size(); ++i) {
+                INFO(element_type_name(types[i]) << ", " << i << ", " << on.name);
+                check_sums("sums", results[i]->read(), *stored[i], seen(types[i], in), {});
+            }
+        }
+    }
+}

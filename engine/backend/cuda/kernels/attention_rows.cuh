@@ -387,7 +387,7 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     __shared__ float largest[kTileHeads];
     __shared__ float sums[kTileHeads];
     let_next_start();
-    wait_for_previous();
+    // The step's own memory is written before its first kernel starts.
     const BlockPlace at = block_place(call);
     const int last = static_cast<int>(call.step.head->first) + at.row;
     const int tiles = last / kRowsTile + 1;
@@ -399,13 +399,13 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     const bool fresh = call.fresh_k != nullptr;
     const bool stores = fresh && share.end == tiles;
     KeyTile<kDim> keys;
-    const char* page = nullptr;
-    const auto first_keys = [&] {
-        if (begin >= share.end) return;
-        page = source.page(begin);
-        keys.load(source, page, begin);
-    };
-    if (!stores) first_keys();
+    const char* page = begin < share.end ? source.page(begin) : nullptr;
+    // Rows of earlier steps can be asked for before this step's row is there.
+    const bool early = fresh && begin < min(share.end, tiles - 1);
+    if (early) keys.load(source, page, begin);
+    wait_for_previous();
+    const bool late = begin < share.end && !early;
+    if (late && !stores) keys.load(source, page, begin);
     auto* work = reinterpret_cast<float*>(shared + kDim / 16 * kWarp);
     if (fresh) {
         prepare_fresh_row<kDim>(call, at, last, stores, work);
@@ -416,7 +416,7 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
                             call.scale, shared, factors);
     }
     __syncthreads();
-    if (stores) first_keys();
+    if (late && stores) keys.load(source, page, begin);
     WarpState<kDim> state;
     state.clear();
     attend_tiles<kDim>(source, begin, share.end, shared, factors, keys, page, state);

@@ -192,9 +192,9 @@ __device__ __forceinline__ void write_pair(const RowWork& work, const RowPair& p
     }
 }
 
+// Block `block` of `blocks` that share the work.
 template <ElementType kType, bool kGated>
-__global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
-    quantised_row_kernel(const __grid_constant__ RowWork work) {
+__device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int block, int blocks) {
     extern __shared__ int4 shared[];
     let_next_start();
     const auto groups = static_cast<std::uint32_t>(work.input.cols / kGroupElements);
@@ -202,8 +202,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
                             reinterpret_cast<float2*>(shared + 2 * groups)};
     const std::uint32_t* grid = shared_grid<kType>();
     const int total = static_cast<int>(work.first_pair[work.count]);
-    const int stride = static_cast<int>(gridDim.x) * kRowWarps;
-    int at = static_cast<int>(blockIdx.x) * kRowWarps + static_cast<int>(threadIdx.x) / kWarp;
+    const int stride = blocks * kRowWarps;
+    int at = block * kRowWarps + static_cast<int>(threadIdx.x) / kWarp;
     QuantisedRowsProduct<kType, 1> product;
     Planes planes[kWarpRows];
     std::uint32_t start[kWarpRows];
@@ -230,6 +230,28 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
         at += stride;
         go_on();
         write_pair<kGated>(work, now, base, warp_sum(sum[0][0]), warp_sum(sum[1][0]));
+    }
+}
+
+template <ElementType kType, bool kGated>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
+    quantised_row_kernel(const __grid_constant__ RowWork work) {
+    multiply_quantised_row<kType, kGated>(work, static_cast<int>(blockIdx.x),
+                                          static_cast<int>(gridDim.x));
+}
+
+// Two products with the same row by weights of two types: blocks 0 .. first_blocks - 1 have the
+// first.
+template <ElementType kFirst, ElementType kSecond>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
+    two_types_row_kernel(const __grid_constant__ RowWork first,
+                         const __grid_constant__ RowWork second, int first_blocks) {
+    const auto block = static_cast<int>(blockIdx.x);
+    if (block < first_blocks) {
+        multiply_quantised_row<kFirst, false>(first, block, first_blocks);
+    } else {
+        multiply_quantised_row<kSecond, false>(second, block - first_blocks,
+                                               static_cast<int>(gridDim.x) - first_blocks);
     }
 }
 

@@ -35,6 +35,31 @@ void run(cudaStream_t stream, int multiprocessors, ElementType type, const RowWo
     });
 }
 
+RowWork work_of(const RowInput& input, std::span<const ProductPart> parts) {
+    STRATA_INVARIANT(!parts.empty() && parts.size() <= kProductPartsMax);
+    RowWork work{};
+    work.input = input;
+    work.count = static_cast<int>(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        work.parts[i] = parts[i];
+        work.first_pair[i + 1] =
+            work.first_pair[i] + ceil_div<std::int64_t>(parts[i].rows, kWarpRows);
+    }
+    return work;
+}
+
+// Calls call(tag of the first type, tag of the second) for the mixes that files have.
+template <class Call>
+bool for_two_types(ElementType first, ElementType second, const Call& call) {
+    using Q4 = TypeTag<ElementType::q4_k>;
+    using Q5 = TypeTag<ElementType::q5_k>;
+    using Q6 = TypeTag<ElementType::q6_k>;
+    if (second != ElementType::q6_k) return false;
+    if (first == ElementType::q4_k) return call(Q4{}, Q6{}), true;
+    if (first == ElementType::q5_k) return call(Q5{}, Q6{}), true;
+    return false;
+}
+
 }  // namespace
 
 bool takes_row(ElementType type, std::int64_t cols) {
@@ -48,16 +73,30 @@ bool takes_normed_row(std::int64_t cols) {
 void launch_row_products(cudaStream_t stream, int multiprocessors, ElementType type,
                          const RowInput& input, std::span<const ProductPart> parts) {
     STRATA_INVARIANT(takes_row(type, input.cols));
-    STRATA_INVARIANT(!parts.empty() && parts.size() <= kProductPartsMax);
-    RowWork work{};
-    work.input = input;
-    work.count = static_cast<int>(parts.size());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        work.parts[i] = parts[i];
-        work.first_pair[i + 1] =
-            work.first_pair[i] + ceil_div<std::int64_t>(parts[i].rows, kWarpRows);
-    }
-    run<false>(stream, multiprocessors, type, work);
+    run<false>(stream, multiprocessors, type, work_of(input, parts));
+}
+
+bool takes_row_of(ElementType first, ElementType second) {
+    return for_two_types(first, second, [](auto, auto) {});
+}
+
+void launch_row_products_of(cudaStream_t stream, int multiprocessors, const RowInput& input,
+                            ElementType first_type, std::span<const ProductPart> first,
+                            ElementType second_type, std::span<const ProductPart> second) {
+    STRATA_INVARIANT(takes_row(first_type, input.cols) && takes_row(second_type, input.cols));
+    const RowWork one = work_of(input, first);
+    const RowWork other = work_of(input, second);
+    const auto blocks = [](const RowWork& work) {
+        return static_cast<int>(ceil_div<std::int64_t>(work.first_pair[work.count], kRowWarps));
+    };
+    const int wanted = blocks(one) + blocks(other);
+    const int most = std::min(wanted, multiprocessors * kRowBlocksHeld);
+    const int firsts = std::clamp(most * blocks(one) / wanted, 1, most - 1);
+    for_two_types(first_type, second_type, [&](auto a, auto b) {
+        launch(stream, dim3(static_cast<unsigned>(most)), dim3(kRowThreads),
+               shared_bytes(first_type, input.cols), two_types_row_kernel<a.value, b.value>, one,
+               other, firsts);
+    });
 }
 
 void launch_gated_row_product(cudaStream_t stream, int multiprocessors, ElementType type,

@@ -29,6 +29,12 @@ struct RowInput {
 void launch_row_products(cudaStream_t stream, int multiprocessors, ElementType type,
                          const RowInput& input, std::span<const ProductPart> parts);
 
+// Parts of two types, `first` and `second`, in one launch: for the mixes that takes_row_of() knows.
+[[nodiscard]] bool takes_row_of(ElementType first, ElementType second);
+void launch_row_products_of(cudaStream_t stream, int multiprocessors, const RowInput& input,
+                            ElementType first_type, std::span<const ProductPart> first,
+                            ElementType second_type, std::span<const ProductPart> second);
+
 // gate.y = silu(gate) * up; both of one type.
 void launch_gated_row_product(cudaStream_t stream, int multiprocessors, ElementType type,
                               const RowInput& input, const ProductPart& gate,
