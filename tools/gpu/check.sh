@@ -1,42 +1,74 @@
 #!/bin/bash
-# Checks the CUDA backend on this machine's GPU, then measures it, then prints a short table.
+# Checks the CUDA backend on this machine's GPU, then measures it, then looks for faults of memory and
+# of order. Prints a short table.
 #   tools/gpu/check.sh [BIN]
-# BIN: a folder with the binaries strata-bench, strata-engine, ops_*_test, products_test,
-# cuda_reference_test (and libboost_json.so.* where it is not installed), built elsewhere from this
-# tree; without it they are built here, in build-cuda. OUT, if set, gets one JSON file a model.
+# BIN: a folder with the programs (`programs` and `tests` below and cuda_reference_test, and
+# libboost_json.so.* where it is not installed), built elsewhere from this
+# tree; without it they are built here, in build-cuda. OUT, if set, gets the whole output of every
+# part. SANITIZE=0 leaves compute-sanitizer, the longest part, out.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-tests=(ops_rows_test ops_attention_test ops_delta_test ops_moe_test products_test)
+tests=(row_layer_test products_test ops_rows_test ops_attention_test ops_delta_test ops_moe_test)
+programs=(strata-bench strata-engine strata-serve)
 bin=${1:-}
 if [ -z "$bin" ]; then
-    cmake --preset cuda >/dev/null && cmake --build --preset cuda --target strata-bench strata-engine \
+    cmake --preset cuda >/dev/null && cmake --build --preset cuda --target "${programs[@]}" \
         "${tests[@]}" cuda_reference_test || exit 1
     bin=build-cuda/checks
     mkdir -p "$bin"
-    cp build-cuda/bin/strata-bench build-cuda/bin/strata-engine build-cuda/tests/{ops_*_test,products_test,cuda_reference_test} "$bin"
+    cp "${programs[@]/#/build-cuda/bin/}" "${tests[@]/#/build-cuda/tests/}" build-cuda/tests/cuda_reference_test "$bin"
 fi
 bin=$(realpath "$bin")
+out=${OUT:-$(mktemp -d)}
 export LD_LIBRARY_PATH="$bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+demo=$PWD/tools/demo_model/strata-demo-q8_0.gguf
 failed=0
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
+
 for name in "${tests[@]}"; do
-    timeout 200 "$bin/$name" > /tmp/strata-check.txt 2>&1 || failed=1
-    echo "== $name: $(tail -2 /tmp/strata-check.txt | tr '\n' ' ')"
+    timeout 200 "$bin/$name" > "$out/test.txt" 2>&1 || { failed=1; cat "$out/test.txt" >> "$out/failed.txt"; }
+    echo "== $name: $(tail -2 "$out/test.txt" | tr '\n' ' ')"
 done
 echo "== the reference models (differences of logits)"
-timeout 300 "$bin/cuda_reference_test" > /tmp/strata-reference.txt 2>&1 || failed=1
-grep -E "median difference|left out|All tests passed|FAILED" /tmp/strata-reference.txt
-if command -v compute-sanitizer >/dev/null; then
-    for name in ops_rows_test ops_delta_test ops_moe_test; do
-        echo "== memcheck $name: $(timeout 200 compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/$name" 2>&1 | tail -1)"
-    done
-fi
+timeout 300 "$bin/cuda_reference_test" > "$out/reference.txt" 2>&1 || failed=1
+grep -E "median difference|left out|All tests passed|FAILED" "$out/reference.txt"
+
+echo "== parity of the conversation cache, the demo model"
+parity() {
+    timeout 120 python3 tools/conversation_cache_parity.py --engine "$bin/strata-engine" --server "$bin/strata-serve" \
+        --model "$demo" --scenario "$1" > "$out/parity_$1.txt" 2>&1 && echo "$1 passed" || { echo "$1 FAILED: $(tail -1 "$out/parity_$1.txt")"; false; }
+}
+export -f parity; export bin demo out
+printf '%s\n' reuse exchange pressure oversized admission root flood supersede steering identity release |
+    xargs -P 6 -I{} bash -c 'parity {}' || failed=1
+
+echo "== strata-serve --device cuda"
+"$bin/strata-serve" --model "$demo" --device cuda --port 18471 > "$out/serve.txt" 2>&1 &
+server=$!
+python3 tools/gpu/chat_once.py http://127.0.0.1:18471 || failed=1
+kill "$server" && wait "$server"
+
 [ "$failed" = 0 ] || { echo "the checks failed: nothing is measured"; exit 1; }
-model=$(mktemp --suffix=.gguf)
-trap 'rm -f "$model"' EXIT
-for geometry in qwen3-0.6b:f16 qwen3-8b:q8_0 qwen3-8b:q4_k qwen3-8b:iq3_s qwen3-8b:nvfp4 qwen3-30b-a3b:q4_k; do
-    python3 tools/bench/make_synthetic_gguf.py "$geometry" "$model" || exit 1
-    echo "== $geometry"
-    timeout 200 "$bin/strata-bench" --model "$model" --device cuda --chunk 4096 --prefill 2048,8192 --decode 128 \
-        --repeat 3 ${OUT:+--json "$OUT/${geometry//:/_}.json"} 2>&1 | tail -3
+
+measure() {
+    echo "== $1"
+    timeout 120 "$bin/strata-bench" --synthetic "$1" --device cuda --chunk 4096 "${@:2}" 2>&1 | grep -vE "^test|^$"
+}
+for geometry in qwen3-0.6b:f16 qwen3-0.6b:q8_0 qwen3-8b:q8_0 qwen3-8b:q4_k qwen3-8b:iq3_s qwen3-8b:nvfp4 \
+    qwen3-30b-a3b:q4_k qwen3.5-9b:q8_0 qwen3-next-80b-a3b:q4_k; do
+    measure "$geometry" --prefill 2048,8192 --decode 128 --repeat 2
 done
+for geometry in qwen3-8b:q4_k qwen3-next-80b-a3b:q4_k; do
+    measure "$geometry" --cache 65536 --repeat 2
+done
+
+if [ "${SANITIZE:-1}" = 1 ] && command -v compute-sanitizer >/dev/null; then
+    sanitize() {
+        echo "$1 $2: $(timeout 150 compute-sanitizer --tool "$1" --error-exitcode 9 "$bin/$2" 2>&1 | grep -E 'SUMMARY|hazards' | tail -1)"
+    }
+    export -f sanitize
+    echo "== compute-sanitizer"
+    printf '%s\n' "memcheck ops_rows_test" "memcheck ops_delta_test" "memcheck ops_moe_test" "memcheck row_layer_test" \
+        "racecheck ops_rows_test" "racecheck ops_delta_test" "racecheck row_layer_test" "initcheck row_layer_test" \
+        "synccheck row_layer_test" "synccheck ops_delta_test" | xargs -P 10 -I{} bash -c 'sanitize {}'
+fi
