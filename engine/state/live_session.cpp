@@ -115,10 +115,16 @@ void LiveSession::set_steering(std::string_view steering_content) {
 void LiveSession::reset() {
     forget_content();
     const std::vector<std::byte> zeros(std::min(kZeroPieceBytes, running_state_.bytes()));
+    auto* state = static_cast<std::byte*>(running_state_.address());
     for (std::size_t done = 0; done < running_state_.bytes();) {
-        const std::size_t piece = std::min(zeros.size(), running_state_.bytes() - done);
-        device().copy_from_host(static_cast<std::byte*>(running_state_.address()) + done,
-                                zeros.data(), piece);
+        const std::size_t left = running_state_.bytes() - done;
+        const bool spreads = done > 0 && device().copies_aside();
+        const std::size_t piece = std::min(spreads ? done : zeros.size(), left);
+        if (spreads) {
+            device().copy_on_device(state + done, state, piece);
+        } else {
+            device().copy_from_host(state + done, zeros.data(), piece);
+        }
         done += piece;
     }
     valid_ = true;
