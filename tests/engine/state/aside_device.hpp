@@ -55,6 +55,7 @@ class AsideDevice : public FakeDevice {
         for (const HostCopy& copy : going_) std::memset(copy.to_device, 0xa5, copy.bytes);
     }
     void finish_copies() override {
+        const std::lock_guard lock(mutex_);
         std::shuffle(going_.begin(), going_.end(), random_);
         for (const HostCopy& copy : going_) {
             std::memcpy(copy.to_device, copy.from, copy.bytes);
