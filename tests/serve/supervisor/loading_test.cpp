@@ -500,3 +500,23 @@ TEST_CASE("what ended an engine is a failure until the next one is ready") {
     CHECK(sim.supervisor.view().failure.empty());
     CHECK(sim.supervisor.view().last_failure == past);
 }
+
+TEST_CASE("a load of what is loaded is over at once and takes nothing from who uses it") {
+    Simulation sim;
+    sim.start_ready();
+    const auto running = sim.submit();
+    const auto waiting = sim.submit();
+    sim.time.settle();
+    REQUIRE(running->ticket);
+    bool settled = false;
+    sim.supervisor.load([&] { settled = true; });
+    sim.time.settle();
+    CHECK(settled);
+    CHECK(sim.state() == EngineState::ready);
+    CHECK(sim.supervisor.view().busy);
+    CHECK(sim.supervisor.view().queued == 1);
+    answer(sim, running);
+    answer(sim, waiting);
+    CHECK(waiting->done);
+    CHECK(sim.launcher.attempts == 1);
+}
