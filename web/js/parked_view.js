@@ -19,6 +19,7 @@ const view = {
   absent: false, // this server has no list
   askedAt: 0,
   mark: "",
+  rows: "", // which entries the table has, each with its buttons
 };
 /** @type {((list: CacheList|null) => void)[]} */
 const listeners = [];
@@ -42,11 +43,25 @@ function actions(entry) {
   return element("span", { class: "row" }, pin, drop);
 }
 
+/** The same row with newer figures: its buttons stay, so a click that began is not lost. @param {HTMLElement} place @param {CacheEntry} entry @param {number} row */
+function refreshCells(place, entry, row) {
+  const cells = place.querySelectorAll("tbody tr")[row].children;
+  entryCells(entry).forEach((text, i) => {
+    if (cells[i].textContent !== text) cells[i].textContent = text;
+  });
+}
+
 function render() {
   if (!view.metrics) return;
   setText("parked-words", parkedWords(view.list, view.metrics));
   const place = byId("parked-box");
   const entries = view.list?.entries ?? [];
+  const rows = JSON.stringify(entries.map((each) => [each.entry, each.pinned, entryName(each)]));
+  if (rows === view.rows) {
+    entries.forEach((entry, i) => refreshCells(place, entry, i));
+    return;
+  }
+  view.rows = rows;
   const focused = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset?.act;
   place.replaceChildren(...(entries.length === 0 ? [] : [
     tableNode([...PARKED_HEADS, "Do"], entries.map((entry) => [...entryCells(entry), actions(entry)])),

@@ -179,6 +179,10 @@ test("a parked conversation is pinned and dropped and a refusal is said in place
   const rows = page.locator("#parked tbody tr");
   await shows(rows.first(), /^Chat 2: Plan a garden83080 MiB24 MiB1 min 00 s ago1yes/);
   await shows(rows.nth(1), /^Chat 51,330/); // no words unless the server gives them
+  // An age that grows leaves the row and its buttons in their place.
+  await rows.first().evaluate((node) => { node.dataset.same = "yes"; });
+  documents.list.entries[0].last_used_s = 65;
+  await shows(page.locator("#parked tr[data-same]"), /1 min 05 s ago/);
   await page.getByRole("button", { name: "Pin Chat 5" }).click();
   await page.getByRole("button", { name: "Unpin Chat 5" }).waitFor();
   status = 409;
