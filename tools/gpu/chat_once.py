@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 
 WAIT_S = 60
+GPU_TRIES = 20
 
 
 def ask(address, body=None):
@@ -31,13 +32,23 @@ def await_ready(base):
             time.sleep(0.2)
 
 
+def await_gpus(base):
+    """The GPU is read beside the requests: the first ones may find nothing yet."""
+    for _ in range(GPU_TRIES):
+        gpus = ask(base + "/metrics")["hardware"]["gpus"]
+        if gpus:
+            return gpus
+        time.sleep(0.5)
+    return []
+
+
 def main():
     base = sys.argv[1]
     await_ready(base)
     messages = [{"role": "user", "content": "What is an otter?"}]
     answer = ask(base + "/v1/chat/completions", {"messages": messages, "temperature": 0})
     print("answer:", answer["choices"][0]["message"]["content"])
-    gpus = ask(base + "/metrics")["hardware"]["gpus"]
+    gpus = await_gpus(base)
     print("Monitor:", json.dumps(gpus))
     return 0 if gpus and answer["choices"][0]["message"]["content"] else 1
 
