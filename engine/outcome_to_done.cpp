@@ -1,6 +1,7 @@
 // See engine/outcome_to_done.hpp.
 #include "engine/outcome_to_done.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -194,7 +195,11 @@ protocol::InfoLine info_line(Engine& engine, std::string_view version) {
     line.conversation_cache_slots = cache.slots;
     line.conversation_cache_min_free_mib = whole_mib(cache.floor_bytes);
     line.memory_limit_mib = limits.memory_limit_mib;
-    line.device_pool_mib = 0;
+    const bool pooled = cache.enabled() && engine.runner().device().copies_aside();
+    line.device_pool_mib =
+        pooled
+            ? whole_mib(std::min<std::uint64_t>(limits.cache.device_pool_bytes, facts.free_bytes))
+            : 0;
     line.kv_bytes_per_token = static_cast<std::int64_t>(geometry.kv_bytes_per_token());
     line.state_bytes = static_cast<std::int64_t>(geometry.state_bytes());
     line.model_id = engine.runner().vocabulary().model_id;

@@ -110,6 +110,9 @@ SupervisorConfig supervisor_config(const Config& config, std::int64_t server_pid
     if (engine.turn_token) add(arguments, "--turn-token", std::to_string(*engine.turn_token));
     add(arguments, "--conversation-cache-mib", std::to_string(engine.conversation_cache_mib));
     add(arguments, "--conversation-cache-slots", std::to_string(engine.conversation_cache_slots));
+    if (engine.device_pool_mib) {
+        add(arguments, "--device-pool", std::to_string(*engine.device_pool_mib));
+    }
     add(arguments, "--conversation-cache-min-free-mib",
         std::to_string(engine.conversation_cache_min_free_mib));
     add(arguments, "--conv-pressure-ms", std::to_string(engine.conv_pressure_ms));

@@ -33,6 +33,7 @@ struct EngineSettings {
     std::optional<std::int64_t> turn_token;
     std::int64_t conversation_cache_mib = 0;  // 0 = off
     std::int64_t conversation_cache_slots = 4;
+    std::optional<std::int64_t> device_pool_mib;  // none = what is free
     std::int64_t conversation_cache_min_free_mib = 2560;
     std::int64_t conv_pressure_ms = 2000;
     std::int64_t conv_pressure_hyst_mib = 1024;

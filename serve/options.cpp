@@ -430,6 +430,12 @@ std::vector<Option> conversation_cache_options() {
         kMemoryMibMax));
     rows.push_back(cache_row<&E::conversation_cache_slots>(
         "conversation-cache-slots", "most parked conversations, beside the live one", kParkedMax));
+    rows.push_back(optional_integer(
+        "device-pool", OptionGroup::engine, "MIB",
+        "most memory of a GPU in which parked conversations stay while nobody else needs it, MiB; "
+        "0 = none stay (default: what is free)",
+        "MiB, 0 or more", "what is free",
+        [](Config & c) -> auto& { return c.engine_settings.device_pool_mib; }));
     rows.push_back(cache_row<&E::conversation_cache_min_free_mib>(
         "conversation-cache-min-free-mib",
         "the floor: with less RAM available, MiB, parked conversations go", kMemoryMibMax));

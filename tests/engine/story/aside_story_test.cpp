@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "../../support/engine_stage.hpp"
+#include "engine/outcome_to_done.hpp"
 
 namespace strata::tests {
 namespace {
@@ -130,6 +131,28 @@ TEST_CASE("a conversation that did not stay what it was is read again") {
         stage.say(opening(5));
         stage.say(follow_up(more, heard.answer, 6));
         CHECK(stage.outcome.plan.restored);
+    }
+}
+
+TEST_CASE("what the device may keep of parked conversations is told at the start") {
+    AsideEngine stage(kAttention);
+    stage.device->tells_free = true;
+    stage.device->limit_bytes = stage.device->held_bytes() + 40 * kMib;
+    CHECK(info_line(*stage.engine, "1").device_pool_mib == 40);  // no limit: what is free
+
+    EngineLimits limits = EngineStage::default_limits();
+    limits.cache.cache = {64 * kMib, 4, 0, limits.checkpoints.kept};
+    const EngineHost host{&stage.segments, {&much_memory, [] {}, [] {}}};
+    for (const bool aside : {true, false}) {
+        auto device = std::make_shared<FakeDevice>();
+        device->aside = aside;
+        device->tells_free = true;
+        device->limit_bytes = 100 * kMib;
+        limits.cache.device_pool_bytes = 7 * kMib;
+        const auto engine = make_engine(std::make_unique<FakeRunner>(kAttention, device), limits,
+                                        std::make_shared<StopBoard>(), host)
+                                .value();
+        CHECK(info_line(*engine, "1").device_pool_mib == (aside ? 7 : 0));
     }
 }
 
