@@ -27,7 +27,8 @@ Loaded load_model(Result<std::unique_ptr<Device>> device, const std::string& nam
     out.device = std::move(*device);
     if (spied) out.device = std::make_unique<RouteSpyDevice>(std::move(out.device));
     const std::string path = STRATA_REFERENCE_DIR "/" + name + "/model.gguf";
-    auto runner = load_runner(*out.device, {path, kv_type, 0, kChunk}, {});
+    auto runner = load_runner(*out.device,
+                              {.model_path = path, .kv_type = kv_type, .chunk_tokens = kChunk}, {});
     if (!runner.ok()) FAIL(runner.error().text);
     out.runner = std::move(*runner);
     return out;

@@ -34,7 +34,8 @@ Loaded load(const std::string& path, ElementType kv_type, std::int64_t chunk_tok
     auto device = make_cpu_device({2, kernels, exact});
     REQUIRE(device.ok());
     out.device = std::move(*device);
-    auto runner = load_runner(*out.device, {path, kv_type, 0, chunk_tokens}, {});
+    auto runner = load_runner(
+        *out.device, {.model_path = path, .kv_type = kv_type, .chunk_tokens = chunk_tokens}, {});
     if (!runner.ok()) FAIL(runner.error().text);
     out.runner = std::move(*runner);
     return out;
