@@ -111,6 +111,8 @@ def check_line(process, weight, floor):
     moved = int(match.group("before")) + int(match.group("mib")) - int(match.group("after"))
     if abs(moved) > OVERSHOOT_MIB + STRAY_MIB:
         raise Stray(f"{moved} MiB came or went during: {match.group(0)}")
+    if figures["dialogs"] == 0 and int(match.group("after")) >= floor + HYST_MIB:
+        raise Stray(f"enough came back before anything was released: {match.group(0)}")
     expect("seconds from the ballast to the line", f"at most {LINE_S}", at - weight.holding <= LINE_S,
            round(at - weight.holding, 2))
     expect("released MiB", f"at least {RELEASED_MIB_MIN}", figures["mib"] >= RELEASED_MIB_MIN, figures["mib"])
