@@ -141,7 +141,9 @@ const PROBE_LIMIT_MIB = 2048; // so much, and what is left of it says what the e
 const SLACK_MIB = 20; // above the floor with three chats: more than two starts differ by, less than the long prompt takes
 // A checkpoint every so many tokens: a long prompt then takes some 60 MiB within seconds, outside of the cache's budget.
 const GREEDY = ["--prompt-cache", "64", "--prompt-cache-every", "128"];
-const RELEASED = /RAM below the floor: released (\d+) dialogs?, (\d+) MiB \(dropped\) in \d+ ms; request: (\d+) -> (\d+) MiB available, floor (\d+) MiB \+ \d+; parked=(\d+)/;
+// While the prompt is read, or at the next look when all of it is read.
+const WHERES = { request: "before an answer began", idle: "while idle" };
+const RELEASED = /RAM below the floor: released (\d+) dialogs?, (\d+) MiB \(dropped\) in \d+ ms; (request|idle): (\d+) -> (\d+) MiB available, floor (\d+) MiB \+ \d+; parked=(\d+)/;
 
 /** Three chats, one after the other. @returns {Promise<number>} what is then available of the engine's own limit, in MiB */
 async function threeChats(server) {
@@ -176,11 +178,11 @@ test("when the engine runs short of memory the page says what was given back and
   await counts(page.locator("#pressures li"), 0);
 
   await say(server, aboutA("the old railway", 550));
-  const [, dialogs, mib, from, to, floor, parked] = await eventually(() => server.log().match(RELEASED), (found) => assert.ok(found, server.log()));
+  const [, dialogs, mib, where, from, to, floor, parked] = await eventually(() => server.log().match(RELEASED), (found) => assert.ok(found, server.log()));
   assert.deepEqual([dialogs, floor, parked], ["3", String(FLOOR_MIB), "0"]);
   const words = page.locator("#pressures li, #pressures-more li");
   await eventually(() => words.allTextContents(), (found) => assert.match(found.at(-1),
-    new RegExp(`Released 3 conversations, ${mib} MiB in [\\d.]+ ms, before an answer began: ${from} → ${to} MiB available, floor ${floor} MiB, .*; 0 still parked`)));
+    new RegExp(`Released 3 conversations, ${mib} MiB in [\\d.]+ ms, ${WHERES[where]}: ${from} → ${to} MiB available, floor ${floor} MiB, .*; 0 still parked`)));
   await disappears(at(page, "pressure-empty"));
   await shows(at(page, "cache-parked-words"), `0 of ${SLOTS}`);
   await shows(at(page, "cache-memory-detail"), /released 3,/);
