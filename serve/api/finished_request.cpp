@@ -1,6 +1,7 @@
 // The one line that a request leaves in the log.
 #include "serve/api/finished_request.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace strata::serve {
@@ -16,11 +17,17 @@ std::string one_decimal(double value) {
     return std::to_string(tenths / 10) + "." + std::to_string(std::llabs(tenths % 10));
 }
 
-void add_done(std::string& line, const protocol::DoneLine& done) {
+// A last pass that has not said DONE yet, or never will, has written tokens beyond those of `done`.
+bool goes_on(const FinishedRequest& request) {
+    return request.done && request.output_tokens > request.done->generated;
+}
+
+void add_done(std::string& line, const FinishedRequest& request) {
+    const protocol::DoneLine& done = *request.done;
     line += " = " + std::to_string(done.reused) + " reused + " + std::to_string(done.prompt_read) +
             " read";
-    line += ", output " + std::to_string(done.generated);
-    if (done.decode_ms > 0) {
+    line += ", output " + std::to_string(std::max(done.generated, request.output_tokens));
+    if (done.decode_ms > 0 && !goes_on(request)) {
         line += " at " +
                 one_decimal(static_cast<double>(done.generated) * 1000.0 / done.decode_ms) +
                 " tok/s";
@@ -49,7 +56,7 @@ std::string_view word(AnswerFinish finish) {
 std::string summary_line(const FinishedRequest& request) {
     std::string line = request.request_id + " prompt " + std::to_string(request.prompt_tokens);
     if (request.done) {
-        add_done(line, *request.done);
+        add_done(line, request);
     } else {
         line += ", output " + std::to_string(request.output_tokens);
     }
@@ -69,7 +76,7 @@ void write_fields(JsonWriter& json, const FinishedRequest& request) {
     if (request.done) {
         json.field("reused", request.done->reused).field("read", request.done->prompt_read);
         json.field("prompt_ms", request.done->prompt_ms);
-        json.field("decode_ms", request.done->decode_ms);
+        if (!goes_on(request)) json.field("decode_ms", request.done->decode_ms);
         if (request.done->cache_fields) {
             json.field("switched", request.done->cache_fields->switched);
             json.field("restored", request.done->cache_fields->restored);

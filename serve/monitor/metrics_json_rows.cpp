@@ -69,9 +69,10 @@ json::object row_json(const HistoryRow& row) {
         return out;
     }
     const protocol::DoneLine& done = *row.done;
+    if (row.finish == protocol::Finish::error) out["failure"] = row.failure;
     out["output_tokens"] = done.generated;
     out["prompt_ms"] = done.prompt_ms;
-    out["decode_ms"] = done.decode_ms;
+    out["decode_ms"] = row.unended ? json::value(nullptr) : json::value(done.decode_ms);
     out["park_ms"] = or_null(done.park_ms);
     out["restore_ms"] = or_null(done.restore_ms);
     out["passes"] = row.passes;

@@ -57,7 +57,11 @@ void Monitor::on_parked_list(std::uint64_t epoch, std::int64_t parked) {
 
 void Monitor::add(HistoryRow row) {
     // Tokens of a last pass that never said DONE were written all the same.
-    if (row.done) row.done->generated = std::max(row.done->generated, row.output_tokens);
+    if (row.done && row.output_tokens > row.done->generated) {
+        row.done->generated = row.output_tokens;
+        row.unended = true;
+        ++row.passes;
+    }
     counts_.add(row);
     keep_words(row);
     history_.add(std::move(row));

@@ -56,13 +56,13 @@ void RequestCounts::add(const HistoryRow& row) {
     drafts_offered += done.drafts_offered;
     drafts_accepted += done.drafts_accepted;
     // The first token is the prompt's.
-    if (done.generated > 1) {
+    if (done.generated > 1 && !row.unended) {
         const double steps = static_cast<double>(done.generated - 1);
         token_s.add(done.decode_ms / kMsPerSecond / steps,
                     static_cast<std::uint64_t>(done.generated - 1));
     }
     prefill_s.add(done.prompt_ms / kMsPerSecond);
-    decode_s.add(done.decode_ms / kMsPerSecond);
+    if (!row.unended) decode_s.add(done.decode_ms / kMsPerSecond);
 }
 
 }  // namespace strata::serve

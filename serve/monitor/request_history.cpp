@@ -31,7 +31,7 @@ void RequestHistory::count(const HistoryRow& row) {
     totals_.output_tokens += row.done ? row.done->generated : row.output_tokens;
     if (!row.done) return;
     totals_.prompt_ms += row.done->prompt_ms;
-    totals_.decode_ms += row.done->decode_ms;
+    if (!row.unended) totals_.decode_ms += row.done->decode_ms;
     if (row.done->cache_fields && row.done->cache_fields->switched) {
         ++totals_.switches;
         if (row.done->cache_fields->restored) ++totals_.hits;

@@ -23,7 +23,9 @@ struct HistoryRow {
     std::string request_id;                  // x-request-id
     std::uint64_t epoch = 0;                 // of its ticket; 0 = it never held the engine
     std::uint64_t ticket = 0;                // of the first pass
-    int passes = 0;                          // of the engine that said DONE
+    int passes = 0;                          // of the engine that began
+    bool unended = false;                    // the last of them never said DONE: how long it wrote
+                                             // is not known, nor then how long all of it took
     double began_s = 0;                      // arrival, seconds since 1970
     std::optional<double> admitted_s;        // when it held the engine, seconds since 1970
     std::string first_words;                 // of its question; "" = not kept

@@ -122,6 +122,12 @@ TEST_CASE("a finished request is one line") {
         summary_line(request) ==
         "ab12 prompt 100 = 60 reused + 40 read, output 20 at 200.0 tok/s, switch: hit, first token "
         "42 ms, total 250 ms, stop");
+    // The DONE is that of a first pass; the second one has written more.
+    request.output_tokens = 27;
+    request.finish = AnswerFinish::cancel;
+    CHECK(summary_line(request) ==
+          "ab12 prompt 100 = 60 reused + 40 read, output 27, switch: hit, first token 42 ms, "
+          "total 250 ms, cancel");
     FinishedRequest left;
     left.request_id = "cd34";
     left.finish = AnswerFinish::cancel;

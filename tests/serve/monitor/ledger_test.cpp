@@ -191,6 +191,35 @@ TEST_CASE("A client that leaves in the second pass is one row of both") {
     CHECK(row(metrics, 0).at("switched").as_bool());
 }
 
+TEST_CASE("An engine that dies in the second pass leaves a row of both without a speed") {
+    for (const bool leaves : {false, true}) {
+        ServiceStage stage;
+        stage.ready();
+        const Client client =
+            stage.chat("think",
+                       ",\"reasoning_budget_tokens\":3,\"max_tokens\":40,\"stream\":true,"
+                       "\"chat_template_kwargs\":{\"enable_thinking\":true}");
+        const AskedEngine first = stage.take_gen();
+        stage.answer(first, first.max_new, 0, "1 0 1 10 0", "length");
+        const AskedEngine last = stage.take_gen();
+        for (int i = 0; i < 7; ++i) stage.say("T 300 id=" + std::to_string(last.id));
+        if (leaves) client.exchange->client_left();
+        stage.restart();
+        const json::value metrics = stage.metrics();
+        REQUIRE(metrics.at("requests").as_array().size() == 1);
+        const json::value& it = row(metrics, 0);
+        CHECK(whole(it.at("passes")) == 2);
+        CHECK(whole(it.at("output_tokens")) == first.max_new + 7);
+        CHECK(it.at("decode_ms").is_null());
+        CHECK(it.at("finish").as_string() == (leaves ? "cancel" : "error"));
+        CHECK(it.as_object().contains("failure") == !leaves);
+        if (!leaves) CHECK_FALSE(it.at("failure").as_string().empty());
+        CHECK(whole(it.at("prompt_tokens")) == first.prompt_tokens);
+        CHECK(whole(metrics.at("totals").at("output_tokens")) == first.max_new + 7);
+        CHECK(metrics.at("totals").at("decode_ms").to_number<double>() == 0.0);
+    }
+}
+
 TEST_CASE("The window that is asked for is the one that is shown") {
     for (const std::size_t rows : {std::size_t{1}, std::size_t{500}}) {
         ServiceStage stage(windowed(rows));
