@@ -36,43 +36,6 @@ struct PrefillShape {
 
 #ifdef __CUDACC__
 
-__device__ __forceinline__ unsigned shared_address(const void* at) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(at));
-}
-
-// 16 bytes from global to shared memory, later; zeros where not `there`.
-__device__ __forceinline__ void copy_later(unsigned to, const void* from, bool there) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(there ? 16 : 0)
-                 : "memory");
-#endif
-}
-__device__ __forceinline__ void end_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-#endif
-}
-
-// Four 8 x 8 matrices of halves; lane l names row l % 8 of matrix l / 8.
-__device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(row)
-                 : "memory");
-}
-__device__ __forceinline__ void load_transposed(std::uint32_t (&to)[4], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(row)
-                 : "memory");
-}
-
 // Byte offset of a chunk in a tile of rows. Rows are powers of two long and tiles are aligned to
 // them: with c even, the offset of chunk c + d is that of d with 16 c exclusive-ored, d being 0
 // or 1.
@@ -184,12 +147,12 @@ __device__ __forceinline__ void score_rows(unsigned q, unsigned keys,
         std::uint32_t a[Shape::kStrips][4];
 #pragma unroll
         for (int s = 0; s < Shape::kStrips; ++s) {
-            load_matrices(a[s], (q ^ k * 32U) + s * 2 * kEightRows);
+            load_matrices<false>(a[s], (q ^ k * 32U) + s * 2 * kEightRows);
         }
 #pragma unroll
         for (int n = 0; n < Shape::kTile / 8; n += 2) {
             std::uint32_t b[4];
-            load_matrices(b, (keys ^ k * 32U) + n * kEightRows);
+            load_matrices<false>(b, (keys ^ k * 32U) + n * kEightRows);
 #pragma unroll
             for (int s = 0; s < Shape::kStrips; ++s) {
                 multiply_tile(scores.of[s][n], a[s], b[0], b[1]);
@@ -276,7 +239,7 @@ __device__ __forceinline__ void add_values(PrefillState<Shape>& state,
 #pragma unroll
         for (int n = 0; n < Shape::kDim / 8; n += 2) {
             std::uint32_t b[4];
-            load_transposed(b, (values ^ n * 16U) + k * 16 * Shape::kChunks * 16);
+            load_matrices<true>(b, (values ^ n * 16U) + k * 16 * Shape::kChunks * 16);
 #pragma unroll
             for (int s = 0; s < Shape::kStrips; ++s) {
                 multiply_tile(state.weighted[s][n], a[s], b[0], b[1]);
@@ -366,7 +329,7 @@ __global__ void __launch_bounds__(PrefillShape<kDim>::kThreads,
     const unsigned key_lane = lane_offset<Shape>(true);
     const unsigned value_lane = lane_offset<Shape>(false) + Shape::kTileChunks * 16;
     for (int tile = 0; tile < tiles; ++tile) {
-        wait_for_copies();
+        wait_for_copies<0>();
         __syncthreads();
         if (tile + 1 < tiles) copy_tile<Shape>(call, at, tile + 1);
         const int begin = tile * Shape::kTile;

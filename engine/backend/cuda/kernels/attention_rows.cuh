@@ -19,6 +19,8 @@
 
 #include "engine/backend/cuda/kernels/attention_inputs.cuh"
 #include "engine/backend/cuda/kernels/attention_splits.cuh"
+#include "engine/backend/cuda/kernels/split_halves.cuh"
+#include "engine/backend/cuda/kernels/warp_instructions.cuh"
 
 namespace strata::cuda {
 
@@ -41,37 +43,11 @@ constexpr int rows_kernel_shared_bytes(int dim, int group) {
 
 #ifdef __CUDACC__
 
-// d += a b: m16n8k16, halves with f32 sums. Row operands: a; b by columns.
-__device__ __forceinline__ void multiply_tile(float (&d)[4], const std::uint32_t (&a)[4],
-                                              std::uint32_t b0, std::uint32_t b1) {
-#if __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-        "{%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#endif
-}
-
 // The 8 x 8 halves that the warp holds as (row lane / 4, columns 2 (lane % 4), + 1), transposed.
 __device__ __forceinline__ std::uint32_t transposed(std::uint32_t halves) {
     std::uint32_t out;
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(halves));
     return out;
-}
-
-__device__ __forceinline__ std::uint32_t bits_of(__half2 halves) {
-    return *reinterpret_cast<std::uint32_t*>(&halves);
-}
-
-// Two numbers as pairs of halves: their nearest halves, and what those leave.
-struct SplitPair {
-    std::uint32_t high;
-    std::uint32_t low;
-};
-__device__ __forceinline__ SplitPair split_pair(float one, float other) {
-    const __half2 high = __floats2half2_rn(one, other);
-    const float2 back = __half22float2(high);
-    return {bits_of(high), bits_of(__floats2half2_rn(one - back.x, other - back.y))};
 }
 
 // Read once, by this warp alone: not worth a place in the first cache.

@@ -95,7 +95,7 @@ __device__ __forceinline__ void start_copies(unsigned to, const char* from) {
 #pragma unroll
     for (int i = 0; i < (kCopies + kChunkThreads - 1) / kChunkThreads; ++i) {
         const int at = i * kChunkThreads + static_cast<int>(threadIdx.x);
-        if (at < kCopies) start_copy(to + at * kTileRowBytes, from + at * kTileRowBytes);
+        if (at < kCopies) copy_later(to + at * kTileRowBytes, from + at * kTileRowBytes);
     }
 }
 
@@ -134,20 +134,20 @@ struct SliceWalk {
             start_copies<kGateBytes>(place + kPlaceGates + chunk % 2 * kGateBytes,
                                      segment.value_head(chunk, head) + 2 * kTriangleBytes);
         }
-        end_copy_group();
+        end_copies();
     }
     __device__ __forceinline__ void copy_inverse(int chunk) const {
         if (chunk < segment.chunks) {
             start_copies<kTriangleBytes>(place + kPlaceInverse, segment.value_head(chunk, head));
         }
-        end_copy_group();
+        end_copies();
     }
     __device__ __forceinline__ void copy_weights(int chunk) const {
         if (chunk < segment.chunks) {
             start_copies<kTriangleBytes>(place + kPlaceWeights,
                                          segment.value_head(chunk, head) + kTriangleBytes);
         }
-        end_copy_group();
+        end_copies();
     }
 
     // V of the first warps' rows; zeros behind the last row and in the other warps.
@@ -196,8 +196,8 @@ struct SliceWalk {
 #pragma unroll
             for (int below = 0; below < 2; ++below) {
                 const float factor = below == 0 ? upper : lower;
-                const TwoHalves halves =
-                    two_halves(values[n][2 * below] * factor, values[n][2 * below + 1] * factor);
+                const SplitPair halves =
+                    split_pair(values[n][2 * below] * factor, values[n][2 * below + 1] * factor);
                 char* at = shared + to + (2 * strip + below) * kSliceBelow +
                            (first_tile + n) * kTileBytes +
                            lane * static_cast<int>(sizeof(std::uint32_t));
@@ -360,7 +360,7 @@ __global__ void __launch_bounds__(kChunkThreads, 1)
     const int head = static_cast<int>(blockIdx.y);
     const SliceWalk walk{segment,
                          delta_shared,
-                         shared_place(delta_shared),
+                         shared_address(delta_shared),
                          head,
                          of.key_head(head),
                          static_cast<int>(blockIdx.x) * kSliceColumns,
@@ -383,7 +383,7 @@ __global__ void __launch_bounds__(kChunkThreads, 1)
     __syncthreads();
     ValueScale state_scale = walk.scale();
     walk.place_halves(state, state_scale.up, state_scale.up, kPlaceState, kStatePart, walk.warp, 0);
-    wait_for_all_but_last_group();
+    wait_for_copies<1>();
     __syncthreads();
     const bool first_warps = walk.warp < kRowSquares;
     for (int chunk = 0; chunk < segment.chunks; ++chunk) {
@@ -393,12 +393,12 @@ __global__ void __launch_bounds__(kChunkThreads, 1)
         walk.multiply_state(chunk, sums);
         if (first_warps) walk.place_wanted(chunk, sums, values, state_scale, scale);
         walk.load_values(chunk + 1, values);
-        wait_for_all_but_last_group();
+        wait_for_copies<1>();
         __syncthreads();
 
         walk.copy_vectors(chunk + 1);
         walk.place_change(chunk);
-        wait_for_all_but_last_group();
+        wait_for_copies<1>();
         __syncthreads();
 
         walk.copy_inverse(chunk + 1);
@@ -407,7 +407,7 @@ __global__ void __launch_bounds__(kChunkThreads, 1)
         walk.place_halves(state, scale.up, scale.up, kPlaceState, kStatePart, walk.warp, 0);
         walk.place_bound(state, values);
         state_scale = scale;
-        wait_for_all_but_last_group();
+        wait_for_copies<1>();
         __syncthreads();
     }
     for_state(walk, state, matrix,

@@ -93,8 +93,8 @@ __device__ __forceinline__ void place_vectors(const float* rows, std::int64_t st
     const float factor = kUnitScale / sqrtf(squares + kUnitEpsilon);
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
-        const TwoHalves one = two_halves(x[i].of[0] * factor, x[i].of[1] * factor);
-        const TwoHalves other = two_halves(x[i].of[2] * factor, x[i].of[3] * factor);
+        const SplitPair one = split_pair(x[i].of[0] * factor, x[i].of[1] * factor);
+        const SplitPair other = split_pair(x[i].of[2] * factor, x[i].of[3] * factor);
         const int at = (tile_row * kVectorTiles + 2 * i + quad / 2) * kTileBytes +
                        row * kTileRowBytes + quad % 2 * 8;
         const uint2 high = make_uint2(one.high, other.high);
@@ -112,8 +112,8 @@ __device__ __forceinline__ void multiply_keys(const char* vectors, const char* k
                                               ChunkProducts& sums) {
     constexpr int kBelow = kVectorTiles * kTileBytes;
     const unsigned left_row =
-        shared_place(vectors) + strip * 2 * kBelow + lane_row(kBelow, kTileBytes, false);
-    const unsigned right_row = shared_place(keys) + lane_row(kBelow, kTileBytes, true);
+        shared_address(vectors) + strip * 2 * kBelow + lane_row(kBelow, kTileBytes, false);
+    const unsigned right_row = shared_address(keys) + lane_row(kBelow, kTileBytes, true);
 #pragma unroll
     for (int square = 0; square < kRowSquares; ++square) {
 #pragma unroll
@@ -193,7 +193,7 @@ __device__ __forceinline__ void store_weights(int strip, const ChunkProducts& su
                static_cast<int>(threadIdx.x) % kWarp * static_cast<int>(sizeof(std::uint32_t));
     constexpr float kDown = 1.0F / kUnitScale;
     for_faded<false>(strip, sums, gates.reach, [&](int square, int tile, float one, float other) {
-        const TwoHalves halves = two_halves(one * kDown, other * kDown);
+        const SplitPair halves = split_pair(one * kDown, other * kDown);
         char* at = to + square * kSquareBytes + tile * kTileBytes;
         *reinterpret_cast<std::uint32_t*>(at) = halves.high;
         *reinterpret_cast<std::uint32_t*>(at + kTrianglePart) = halves.low;
@@ -228,19 +228,19 @@ __device__ __forceinline__ void add_square_product(float (&sums)[1][4], const fl
     for (int tile = 0; tile < 4; ++tile) {
         const float2 x = *reinterpret_cast<const float2*>(
             left + (row + tile % 2 * kTileRow) * kMatrixStride + column + tile / 2 * kTileRow);
-        const TwoHalves halves = two_halves(x.x * kUnitScale, x.y * kUnitScale);
+        const SplitPair halves = split_pair(x.x * kUnitScale, x.y * kUnitScale);
         a.high[tile] = halves.high;
         a.low[tile] = halves.low;
     }
-    TwoHalves b[2];
+    SplitPair b[2];
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
         const float* x = right + (column + tile * kTileRow) * kMatrixStride + row;
-        b[tile] = two_halves(x[0] * kUnitScale, x[kMatrixStride] * kUnitScale);
+        b[tile] = split_pair(x[0] * kUnitScale, x[kMatrixStride] * kUnitScale);
     }
-    add_product(sums[0], a.low, b[0].high, b[1].high);
-    add_product(sums[0], a.high, b[0].low, b[1].low);
-    add_product(sums[0], a.high, b[0].high, b[1].high);
+    multiply_tile(sums[0], a.low, b[0].high, b[1].high);
+    multiply_tile(sums[0], a.high, b[0].low, b[1].low);
+    multiply_tile(sums[0], a.high, b[0].high, b[1].high);
 }
 
 // A warp's 16 rows and 8 columns.
@@ -299,10 +299,10 @@ __device__ __forceinline__ void store_inverse(const float* t, char* to) {
         const int row = strip * kSquare + tile % 2 * kTileRow + i % kTileRow;
         const int column = (square - triangle_square(strip, 0)) * kSquare + tile / 2 * kTileRow;
         const float* from = t + row * kMatrixStride + column;
-        TwoHalves halves[4];
+        SplitPair halves[4];
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
-            halves[pair] = two_halves(from[2 * pair] * kUnitScale, from[2 * pair + 1] * kUnitScale);
+            halves[pair] = split_pair(from[2 * pair] * kUnitScale, from[2 * pair + 1] * kUnitScale);
         }
         *reinterpret_cast<uint4*>(to + i * kTileRowBytes) =
             make_uint4(halves[0].high, halves[1].high, halves[2].high, halves[3].high);

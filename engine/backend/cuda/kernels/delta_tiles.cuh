@@ -25,8 +25,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/backend/cuda/kernels/delta_instructions.cuh"
 #include "engine/backend/cuda/kernels/delta_rule.cuh"
+#include "engine/backend/cuda/kernels/split_halves.cuh"
+#include "engine/backend/cuda/kernels/warp_instructions.cuh"
 
 namespace strata::cuda {
 
@@ -76,18 +77,6 @@ struct DeltaSegment {
     }
 };
 
-// Two numbers as pairs of halves.
-struct TwoHalves {
-    std::uint32_t high;
-    std::uint32_t low;
-};
-__device__ __forceinline__ TwoHalves two_halves(float one, float other) {
-    const auto bits = [](__half2 halves) { return *reinterpret_cast<std::uint32_t*>(&halves); };
-    const __half2 high = __floats2half2_rn(one, other);
-    const float2 back = __half22float2(high);
-    return {bits(high), bits(__floats2half2_rn(one - back.x, other - back.y))};
-}
-
 // A square of the left factor: lane l names row l % 8 of tile l / 8.
 struct LeftFactor {
     std::uint32_t high[4];
@@ -95,8 +84,8 @@ struct LeftFactor {
 
     template <bool kTransposed>
     __device__ __forceinline__ void load(unsigned row, int part) {
-        load_tiles<kTransposed>(high, row);
-        load_tiles<kTransposed>(low, row + part);
+        load_matrices<kTransposed>(high, row);
+        load_matrices<kTransposed>(low, row + part);
     }
 };
 
@@ -112,8 +101,8 @@ struct RightFactor {
     __device__ __forceinline__ void load(unsigned row, int part, int step) {
 #pragma unroll
         for (int pair = 0; pair < kTiles / 2; ++pair) {
-            load_tiles<kTransposed>(high[pair], row + pair * step);
-            load_tiles<kTransposed>(low[pair], row + pair * step + part);
+            load_matrices<kTransposed>(high[pair], row + pair * step);
+            load_matrices<kTransposed>(low[pair], row + pair * step + part);
         }
     }
 };
@@ -126,17 +115,17 @@ __device__ __forceinline__ void add_products(float (&sums)[kTiles][4], const Lef
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
         const std::uint32_t(&b)[4] = right.high[n / 2];
-        add_product(sums[n], left.low, b[n % 2 * 2], b[n % 2 * 2 + 1]);
+        multiply_tile(sums[n], left.low, b[n % 2 * 2], b[n % 2 * 2 + 1]);
     }
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
         const std::uint32_t(&b)[4] = right.low[n / 2];
-        add_product(sums[n], left.high, b[n % 2 * 2], b[n % 2 * 2 + 1]);
+        multiply_tile(sums[n], left.high, b[n % 2 * 2], b[n % 2 * 2 + 1]);
     }
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
         const std::uint32_t(&b)[4] = right.high[n / 2];
-        add_product(sums[n], left.high, b[n % 2 * 2], b[n % 2 * 2 + 1]);
+        multiply_tile(sums[n], left.high, b[n % 2 * 2], b[n % 2 * 2 + 1]);
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "engine/backend/cuda/kernels/warp_instructions.cuh"
 #include "engine/backend/cuda/launch/launch.cuh"
 
 namespace strata::cuda {
@@ -33,32 +34,10 @@ __device__ __forceinline__ unsigned column_operand_offset(int lane) {
 
 #ifdef __CUDACC__
 
-__device__ __forceinline__ unsigned tile_address(const void* shared) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
-
-// 16 bytes from global to shared memory, by wait_for_chunks(); zeros where not `there`.
-__device__ __forceinline__ void fetch_chunk(unsigned to, const void* from, bool there) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(there ? 16 : 0)
-                 : "memory");
-#endif
-}
+// Waits for all of this thread's copies, in groups or not.
 __device__ __forceinline__ void wait_for_chunks() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
-// Four 8 x 8 matrices; lane l names row l % 8 of matrix l / 8 and gets columns 2 (l % 4), + 1 of
-// row l / 4 of each.
-__device__ __forceinline__ void load_operands(std::uint32_t (&to)[4], unsigned row) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(row)
-                 : "memory");
 #endif
 }
 

@@ -82,7 +82,7 @@ __device__ __forceinline__ void fetch_rows(const ExpertWork& work, const TileRow
         const std::uint32_t start = rows.starts[row];
         const bool there = start != kNoRow && column < work.cols;
         const std::size_t at = there ? static_cast<std::size_t>(start) + column / 8 : 0;
-        fetch_chunk(to + static_cast<unsigned>(tile_offset(row, chunk)), x + at, there);
+        copy_later(to + static_cast<unsigned>(tile_offset(row, chunk)), x + at, there);
     }
 }
 
@@ -97,11 +97,11 @@ __device__ __forceinline__ void multiply_tiles(float (&sums)[kStrips][kWarpColum
         std::uint32_t right[kWarpColumns / 16][4];
 #pragma unroll
         for (int n = 0; n < kWarpColumns / 16; ++n) {
-            load_operands(right[n], (b ^ k * 32U) + n * 16 * kTileRowBytes);
+            load_matrices<false>(right[n], (b ^ k * 32U) + n * 16 * kTileRowBytes);
         }
 #pragma unroll
         for (int s = 0; s < kStrips; ++s) {
-            load_operands(left[s], (a ^ k * 32U) + s * 2 * kStripRows * kTileRowBytes);
+            load_matrices<false>(left[s], (a ^ k * 32U) + s * 2 * kStripRows * kTileRowBytes);
         }
 #pragma unroll
         for (int s = 0; s < kStrips; ++s) {
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kExpertThreads, ExpertShape<kStrips>::kBlocksH
     const WeightRows weight = weight_rows(work.weights, work.gated, tile.expert, first_row,
                                           work.rows, TileWeights<kType>::kLanes);
     const int last = static_cast<int>((work.cols + kTileColumns - 1) / kTileColumns) - 1;
-    const unsigned base = tile_address(shared);
+    const unsigned base = shared_address(shared);
     weights.fetch(weight, work.cols, 0);
     __syncthreads();
     fetch_rows<kStrips>(work, rows, 0, base);

@@ -55,9 +55,14 @@ bool for_two_types(ElementType first, ElementType second, const Call& call) {
     using Q5 = TypeTag<ElementType::q5_k>;
     using Q6 = TypeTag<ElementType::q6_k>;
     if (second != ElementType::q6_k) return false;
-    if (first == ElementType::q4_k) return call(Q4{}, Q6{}), true;
-    if (first == ElementType::q5_k) return call(Q5{}, Q6{}), true;
-    return false;
+    if (first == ElementType::q4_k) {
+        call(Q4{}, Q6{});
+    } else if (first == ElementType::q5_k) {
+        call(Q5{}, Q6{});
+    } else {
+        return false;
+    }
+    return true;
 }
 
 }  // namespace
