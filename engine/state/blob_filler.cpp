@@ -68,15 +68,18 @@ void BlobFiller::work(const std::stop_token& stop) {
         order_.pop_front();
         const auto found = jobs_.find(id);
         if (found == jobs_.end() || found->second.stage != Stage::waiting) continue;
-        Job& job = found->second;
-        job.stage = Stage::running;
-        lock.unlock();
-        fill(job);
-        lock.lock();
-        job.stage = Stage::done;
-        waiting_bytes_ -= job.bytes;
+        run(found->second, lock);
         changed_.notify_all();
     }
+}
+
+void BlobFiller::run(Job& job, std::unique_lock<std::mutex>& lock) {
+    job.stage = Stage::running;
+    lock.unlock();
+    fill(job);
+    lock.lock();
+    job.stage = Stage::done;
+    waiting_bytes_ -= job.bytes;
 }
 
 void BlobFiller::fill(Job& job) noexcept {
@@ -95,13 +98,7 @@ std::optional<Filled> BlobFiller::take(HostBlobId id, bool wait) {
     STRATA_INVARIANT(found != jobs_.end());
     Job& job = found->second;
     if (wait && job.stage == Stage::waiting) {
-        // Sooner than in its turn: on this thread.
-        job.stage = Stage::running;
-        lock.unlock();
-        fill(job);
-        lock.lock();
-        job.stage = Stage::done;
-        waiting_bytes_ -= job.bytes;
+        run(job, lock);  // sooner than in its turn: on this thread
     } else if (wait) {
         changed_.wait(lock, [&job] { return job.stage == Stage::done; });
     }

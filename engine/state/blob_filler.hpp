@@ -72,6 +72,8 @@ class BlobFiller {
         Filled end{};
     };
     void work(const std::stop_token& stop);
+    // Of a waiting job: from waiting to done, the lock let go of while it is filled.
+    void run(Job& job, std::unique_lock<std::mutex>& lock);
     void fill(Job& job) noexcept;
     void open_threads() noexcept;
 
