@@ -103,11 +103,15 @@ std::string books_of(const ConversationEvent& event) {
 }
 
 std::string skip_text(const ConversationEvent& event) {
+    const auto mib = [](std::uint64_t bytes) { return std::to_string(whole_mib(bytes)) + " MiB"; };
     const ParkSkip skip = event.skip.value_or(ParkSkip::budget);
     if (skip == ParkSkip::budget || skip == ParkSkip::too_large) {
-        return "skip parking (needs " + std::to_string(whole_mib(event.needed_bytes)) + " MiB, " +
-               std::to_string(whole_mib(event.free_bytes)) + " MiB of " +
-               std::to_string(whole_mib(event.budget_bytes)) + " MiB available)";
+        return "skip parking (needs " + mib(event.needed_bytes) + ", " + mib(event.free_bytes) +
+               " of " + mib(event.budget_bytes) + " available)";
+    }
+    if (skip == ParkSkip::floor && event.available_bytes) {
+        return "skip parking (floor: needs " + mib(event.needed_bytes) + " above " +
+               mib(event.floor_bytes) + ", " + mib(*event.available_bytes) + " available)";
     }
     return "skip parking (" + std::string(protocol::word(park_skip_of(skip))) + ")";
 }
@@ -136,6 +140,11 @@ protocol::ParkSkip park_skip_of(ParkSkip skip) {
     return protocol::ParkSkip::budget;
 }
 
+protocol::HeldFigures held_figures(std::int64_t parked, std::uint64_t held_bytes,
+                                   std::uint64_t retained_bytes) {
+    return {parked, line_number(held_bytes), line_number(retained_bytes)};
+}
+
 protocol::ConvLine conv_line(const ConversationEvent& event, std::optional<std::uint64_t> id) {
     protocol::ConvLine line;
     line.kind = kind_of(event.step);
@@ -148,6 +157,7 @@ protocol::ConvLine conv_line(const ConversationEvent& event, std::optional<std::
     if (event.skip) line.reason = reason_of(*event.skip);
     if (event.removal) line.reason = reason_of(*event.removal);
     line.label = event.label;
+    line.now = held_figures(event.parked, event.held_bytes, event.retained_bytes);
     return line;
 }
 
@@ -167,7 +177,7 @@ protocol::CacheLine cache_row_line(const ParkedEntry& entry, std::uint64_t uniqu
     row.steer = image.identity.steering;
     row.where = protocol::EntryPlace::ram;
     row.label = image.label;
-    return {row};
+    return {row, {}};
 }
 
 protocol::PressureLine pressure_line(const PressureReport& report, double ms) {
@@ -184,7 +194,7 @@ protocol::PressureLine pressure_line(const PressureReport& report, double ms) {
     line.retained_mib = whole_mib(report.retained_bytes);
     line.lane_checkpoints_mib = whole_mib(report.lane_checkpoint_bytes);
     line.ms = ms;
-    line.parked = report.parked;
+    line.now = held_figures(report.parked, report.held_bytes, report.kept_bytes);
     line.where = where_of(report.where);
     line.exhausted = report.exhausted;
     return line;

@@ -17,6 +17,10 @@ namespace strata {
 
 protocol::ParkSkip park_skip_of(ParkSkip skip);
 
+// What is held, for any of the lines.
+protocol::HeldFigures held_figures(std::int64_t parked, std::uint64_t held_bytes,
+                                   std::uint64_t retained_bytes);
+
 // `id`: the request in whose course it happened; absent between requests.
 protocol::ConvLine conv_line(const ConversationEvent& event, std::optional<std::uint64_t> id);
 

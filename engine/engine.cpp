@@ -240,7 +240,7 @@ Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
     if (auto resumed = resume(run); !resumed) {
         return Failure{RequestRefusal{RefusalCode::restore_failed, resumed.error().text}};
     }
-    run.events.resumed(run.outcome.plan);
+    run.events.resumed(run.outcome.plan, live_.conversation);
     run.reading_began = clock_();
     run.told = run.reading_began;
     if (read_prompt(run)) write_answer(run);

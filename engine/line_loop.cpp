@@ -144,7 +144,9 @@ void LineLoop::list_conversations() {
     for (const ParkedEntry& entry : cache.entries()) {
         put(cache_row_line(entry, cache.unique_bytes(entry.entry), now_ms));
     }
-    put(protocol::CacheLine{});
+    protocol::CacheLine end;
+    end.now = held_figures(std::ssize(cache.entries()), cache.bytes(), cache.retained_bytes());
+    put(end);
 }
 
 void LineLoop::answer_trim() {
@@ -166,8 +168,8 @@ void LineLoop::pressure(const PressureReport& report, double ms) {
     put(pressure_line(report, ms));
 }
 
-void LineLoop::resumed(const PromptPlan& plan) {
-    put(resume_line(running_->id, plan));
+void LineLoop::resumed(const PromptPlan& plan, std::uint64_t conversation) {
+    put(resume_line(running_->id, plan, conversation));
 }
 
 void LineLoop::progress(Position position, double ms, double tokens_per_s) {

@@ -28,7 +28,7 @@ class LineLoop : private EngineEvents {
     [[nodiscard]] bool run();
 
   private:
-    void resumed(const PromptPlan& plan) override;
+    void resumed(const PromptPlan& plan, std::uint64_t conversation) override;
     void progress(Position position, double ms, double tokens_per_s) override;
     void token(TokenId id, const std::optional<TokenReport>& report) override;
     void step() override;

@@ -151,8 +151,9 @@ protocol::ErrLine err_line(const GenerateRequest& request, const RequestRefusal&
     return {code_of(refusal.code), request.id, fatal, refusal.text};
 }
 
-protocol::ResumeLine resume_line(std::uint64_t id, const PromptPlan& plan) {
-    return {plan.reused, id, source_of(plan.source)};
+protocol::ResumeLine resume_line(std::uint64_t id, const PromptPlan& plan,
+                                 std::uint64_t conversation) {
+    return {plan.reused, id, source_of(plan.source), conversation};
 }
 
 protocol::TokenLine token_line(std::uint64_t id, TokenId token,
@@ -177,7 +178,7 @@ protocol::InfoLine info_line(Engine& engine, std::string_view version) {
     line.protocol = protocol::kProtocolVersion;
     line.context_tokens = limits.context_tokens;
     line.vocab = geometry.vocabulary;
-    line.kv = geometry.kv_type == ElementType::f32 ? "f32" : "f16";
+    line.kv = kv_type_name(geometry.kv_type);
     line.page_tokens = kPageTokens;
     line.spec = "off";
     line.batch = 1;

@@ -16,7 +16,8 @@ namespace strata {
 [[nodiscard]] protocol::DoneLine done_line(const GenerateRequest& request, const Outcome& outcome);
 [[nodiscard]] protocol::ErrLine err_line(const GenerateRequest& request,
                                          const RequestRefusal& refusal);
-[[nodiscard]] protocol::ResumeLine resume_line(std::uint64_t id, const PromptPlan& plan);
+[[nodiscard]] protocol::ResumeLine resume_line(std::uint64_t id, const PromptPlan& plan,
+                                               std::uint64_t conversation);
 [[nodiscard]] protocol::TokenLine token_line(std::uint64_t id, TokenId token,
                                              const std::optional<TokenReport>& report);
 [[nodiscard]] protocol::InfoLine info_line(Engine& engine, std::string_view version);

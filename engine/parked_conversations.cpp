@@ -70,7 +70,10 @@ MemoryReading ParkedConversations::read() {
 void ParkedConversations::say(ConversationEvent event, ConversationEvents& events) const {
     event.parked = std::ssize(cache_.entries());
     event.held_bytes = cache_.bytes();
+    event.retained_bytes = cache_.retained_bytes();
     event.budget_bytes = settings_.cache.budget_bytes;
+    event.available_bytes = last_reading_.available_bytes;
+    event.floor_bytes = settings_.cache.floor_bytes;
     event.evictions = cache_.counters().evictions();
     events.conversation(event);
 }

@@ -28,6 +28,7 @@ std::string format(const CacheLine& line) {
     FieldWriter out(kCacheRowVerb);
     if (!line.row) {
         out.put(kEnd);
+        put(out, line.now);
         return out.take();
     }
     const CacheRow& row = *line.row;
@@ -48,8 +49,11 @@ std::string format(const CacheLine& line) {
 
 Parsed<CacheLine> parse_cache_line(std::string_view line) {
     FieldReader fields(line, kCacheRowVerb);
-    if (fields.positions() > 0 && fields.position_text(1) == kEnd)
-        return fields.finish(CacheLine{});
+    if (fields.positions() > 0 && fields.position_text(1) == kEnd) {
+        CacheLine end;
+        take(fields, end.now);
+        return fields.finish(std::move(end));
+    }
     CacheRow row;
     if (!fields.value_of("entry")) fields.refuse(ErrCode::bad_line, "CACHE row has no entry=");
     fields.named("entry", row.entry);
@@ -65,7 +69,7 @@ Parsed<CacheLine> parse_cache_line(std::string_view line) {
     if (row.steer == kSteerOff) row.steer = "";
     fields.named_word("where", row.where, entry_place_of);
     fields.named("label", row.label);
-    return fields.finish(CacheLine{std::move(row)});
+    return fields.finish(CacheLine{std::move(row), {}});
 }
 
 }  // namespace strata::protocol

@@ -1,4 +1,5 @@
-// CACHE, the event: the list of parked conversations, one row a line, closed by `CACHE end`.
+// CACHE, the event: the list of parked conversations, one row a line, closed by `CACHE end
+// parked=N held=BYTES retained=BYTES`.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "protocol/err_line.hpp"
+#include "protocol/held_figures.hpp"
 
 namespace strata::protocol {
 
@@ -34,6 +36,7 @@ struct CacheRow {
 
 struct CacheLine {
     std::optional<CacheRow> row;  // none: the line that closes the list
+    HeldFigures now;              // of that line
     friend bool operator==(const CacheLine&, const CacheLine&) = default;
 };
 

@@ -59,6 +59,7 @@ std::string format(const ConvLine& line) {
     out.name("id", line.id);
     out.name_word("reason", line.reason);
     out.name("label", line.label);
+    put(out, line.now);
     return out.take();
 }
 
@@ -74,6 +75,7 @@ Parsed<ConvLine> parse_conv_line(std::string_view line) {
     fields.named("id", out.id);
     fields.named_word("reason", out.reason, conv_reason_of);
     fields.named("label", out.label);
+    take(fields, out.now);
     return fields.finish(std::move(out));
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "protocol/err_line.hpp"
+#include "protocol/held_figures.hpp"
 
 namespace strata::protocol {
 
@@ -52,6 +53,7 @@ struct ConvLine {
     std::optional<std::uint64_t> id;    // the request; absent for what happens between requests
     std::optional<ConvReason> reason;
     std::string label;  // the server's word; empty = none
+    HeldFigures now;    // after it
     friend bool operator==(const ConvLine&, const ConvLine&) = default;
 };
 

@@ -33,7 +33,7 @@ std::string format(const PressureLine& line) {
     out.name("retained_mib", line.retained_mib);
     out.name("lane_checkpoints_mib", line.lane_checkpoints_mib);
     out.name_tenths("ms", line.ms);
-    out.name("parked", line.parked);
+    put(out, line.now);
     out.name_word("where", line.where);
     out.name("exhausted", line.exhausted);
     return out.take();
@@ -51,7 +51,7 @@ Parsed<PressureLine> parse_pressure_line(std::string_view line) {
     fields.named("retained_mib", out.retained_mib);
     fields.named("lane_checkpoints_mib", out.lane_checkpoints_mib);
     fields.named("ms", out.ms);
-    fields.named("parked", out.parked);
+    take(fields, out.now);
     fields.named_word("where", out.where, pressure_where_of);
     fields.named("exhausted", out.exhausted);
     return fields.finish(out);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "protocol/err_line.hpp"
+#include "protocol/held_figures.hpp"
 
 namespace strata::protocol {
 
@@ -29,10 +30,10 @@ struct PressureLine {
     std::optional<std::int64_t> target_mib;  // floor + hysteresis
     std::optional<std::int64_t> released_dialogs;
     std::optional<std::int64_t> released_mib;
-    std::optional<std::int64_t> retained_mib;
+    std::optional<std::int64_t> retained_mib;  // given back of the live one's kept K/V
     std::optional<std::int64_t> lane_checkpoints_mib;
-    std::optional<double> ms;            // one decimal on the wire
-    std::optional<std::int64_t> parked;  // entries left
+    std::optional<double> ms;  // one decimal on the wire
+    HeldFigures now;           // what is left
     std::optional<PressureWhere> where;
     std::optional<bool> exhausted;  // nothing was left to release
     friend bool operator==(const PressureLine&, const PressureLine&) = default;

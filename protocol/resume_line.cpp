@@ -36,6 +36,7 @@ std::string format(const ResumeLine& line) {
     out.put(line.reused);
     out.name("id", line.id);
     out.name_word("source", line.source);
+    out.name("conv", line.conv);
     return out.take();
 }
 
@@ -45,6 +46,7 @@ Parsed<ResumeLine> parse_resume_line(std::string_view line) {
     fields.position(1, "reused", out.reused);
     fields.named("id", out.id);
     fields.named_word("source", out.source, prompt_source_of);
+    fields.named("conv", out.conv);
     return fields.finish(out);
 }
 

@@ -1,5 +1,5 @@
 // RESUME: from where a request's prompt is continued; printed before reading. Owns the words for
-// the source, which DONE repeats. `RESUME reused id=N source=WORD`
+// the source, which DONE repeats. `RESUME reused id=N source=WORD conv=N`
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,7 @@ struct ResumeLine {
     std::int64_t reused = 0;  // prompt tokens that are not read again
     std::uint64_t id = 0;
     std::optional<PromptSource> source;  // absent also for a word of a newer engine
+    std::optional<std::uint64_t> conv;   // number of the conversation that is live from here on
     friend bool operator==(const ResumeLine&, const ResumeLine&) = default;
 };
 

@@ -44,7 +44,7 @@ PressureStep ConversationPressure::begin(PressureWhere where, const MemoryReadin
     report_.last_known_bytes = reading.available_bytes.value_or(0);
     report_.floor_bytes = limits_.floor_bytes;
     report_.hysteresis_bytes = limits_.hysteresis_bytes;
-    report_.parked = holdings.parked;
+    note_left(holdings);
     units_ = 0;
     step_ = PressureStep::done;
     before_step_ = holdings;
@@ -69,6 +69,12 @@ PressureStep ConversationPressure::next(const MemoryReading& reading,
     return choose(holdings);
 }
 
+void ConversationPressure::note_left(const PressureHoldings& holdings) {
+    report_.parked = holdings.parked;
+    report_.held_bytes = holdings.held_bytes;
+    report_.kept_bytes = holdings.retained_bytes;
+}
+
 // What the last step gave back, by what is missing now.
 void ConversationPressure::account(const PressureHoldings& holdings) {
     switch (step_) {
@@ -89,7 +95,7 @@ void ConversationPressure::account(const PressureHoldings& holdings) {
                 given_back(before_step_.lane_checkpoint_bytes, holdings.lane_checkpoint_bytes);
             break;
     }
-    report_.parked = holdings.parked;
+    note_left(holdings);
     before_step_ = holdings;
 }
 

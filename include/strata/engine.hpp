@@ -113,7 +113,8 @@ class ConversationEvents {
 // tokens. Called on generate()'s thread.
 class EngineEvents : public ConversationEvents {
   public:
-    virtual void resumed(const PromptPlan& plan) = 0;
+    // `conversation`: the number of the one that is live from here on.
+    virtual void resumed(const PromptPlan& plan, std::uint64_t conversation) = 0;
     // `position`: prompt tokens that are in the state now. `ms` since the request began. Also in
     // the middle of a chunk that takes long: the position is that of the last whole one then.
     virtual void progress(Position position, double ms, double tokens_per_s) = 0;

@@ -1,13 +1,12 @@
 // The conversation cache as it is now: the newest word of the running engine about each figure,
 // whichever line said it. Owns what each line says about it; pure.
 //
-//   DONE with fields 15-19  all of it, as the request left it
-//   CONV                    one step: entries more or less, the bytes it took or gave back, counts
-//   PRESSURE                parked entries, the reading, and that retained K/V is gone
-//   an answer to CACHE      parked entries
+//   DONE with fields 15-19    all of it, as the request left it
+//   CONV, PRESSURE, CACHE end what is held after the step; a CONV counts as one of its kind
+//   RESUME                    who is live
 //
 // A figure that a line does not carry stays as the last one said it; one that none has said is
-// absent.
+// absent. Nothing is added up here but counts: what is held is the engine's own sum.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include "protocol/conv_line.hpp"
 #include "protocol/done_line.hpp"
 #include "protocol/pressure_line.hpp"
+#include "protocol/resume_line.hpp"
 
 namespace strata::serve {
 
@@ -35,20 +35,18 @@ struct CachePresent {
     std::optional<std::int64_t> available_mib;  // the last reading
     // In the context when the last request ended; an engine without a cache says it as well.
     std::optional<std::int64_t> live_tokens;
+    // Who is in the context; absent also from the park of the last one until the next one's RESUME.
+    std::optional<std::uint64_t> live_conv;
     friend bool operator==(const CachePresent&, const CachePresent&) = default;
 
     // Bytes of parked conversations alone.
     std::optional<std::int64_t> parked_bytes() const;
 };
 
-// A whole answer to CACHE.
-struct ParkedList {
-    std::int64_t parked = 0;
-};
-
 CachePresent after(const CachePresent& before, const protocol::DoneLine& line, double time_s);
 CachePresent after(const CachePresent& before, const protocol::ConvLine& line, double time_s);
 CachePresent after(const CachePresent& before, const protocol::PressureLine& line, double time_s);
-CachePresent after(const CachePresent& before, const ParkedList& list, double time_s);
+CachePresent after(const CachePresent& before, const protocol::HeldFigures& held, double time_s);
+CachePresent after(const CachePresent& before, const protocol::ResumeLine& line, double time_s);
 
 }  // namespace strata::serve

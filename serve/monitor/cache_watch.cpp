@@ -23,8 +23,12 @@ void CacheWatch::done(double time_s, std::uint64_t epoch, const protocol::DoneLi
     apply(time_s, epoch, line);
 }
 
-void CacheWatch::listed(double time_s, std::uint64_t epoch, std::int64_t parked) {
-    apply(time_s, epoch, ParkedList{parked});
+void CacheWatch::listed(double time_s, std::uint64_t epoch, const protocol::HeldFigures& held) {
+    apply(time_s, epoch, held);
+}
+
+void CacheWatch::resumed(double time_s, std::uint64_t epoch, const protocol::ResumeLine& line) {
+    apply(time_s, epoch, line);
 }
 
 void CacheWatch::conversation(double time_s, std::uint64_t epoch, const protocol::ConvLine& line) {

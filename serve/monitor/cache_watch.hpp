@@ -15,6 +15,7 @@
 #include "protocol/conv_line.hpp"
 #include "protocol/done_line.hpp"
 #include "protocol/pressure_line.hpp"
+#include "protocol/resume_line.hpp"
 #include "serve/monitor/cache_present.hpp"
 #include "serve/monitor/histogram.hpp"
 
@@ -47,8 +48,10 @@ class CacheWatch {
     void done(double time_s, std::uint64_t epoch, const protocol::DoneLine& line);
     void conversation(double time_s, std::uint64_t epoch, const protocol::ConvLine& line);
     void pressure(double time_s, std::uint64_t epoch, const protocol::PressureLine& line);
-    // A whole answer to CACHE: that many conversations are parked.
-    void listed(double time_s, std::uint64_t epoch, std::int64_t parked);
+    // A whole answer to CACHE.
+    void listed(double time_s, std::uint64_t epoch, const protocol::HeldFigures& held);
+    // A request's prompt is about to be read.
+    void resumed(double time_s, std::uint64_t epoch, const protocol::ResumeLine& line);
 
     const std::deque<CacheEvent>& newest_first() const { return events_; }
     const CacheCounts& counts() const { return counts_; }

@@ -52,7 +52,7 @@ json::object pressure_json(const protocol::PressureLine& line) {
                          {"available_after_mib", or_null(line.available_after_mib)},
                          {"floor_mib", or_null(line.floor_mib)},
                          {"target_mib", or_null(line.target_mib)},
-                         {"parked", or_null(line.parked)},
+                         {"parked", or_null(line.now.parked)},
                          {"exhausted", or_null(line.exhausted)}};
     return {{"kind", "pressure"},     {"ticket", nullptr},
             {"conv", nullptr},        {"entry", nullptr},
@@ -91,6 +91,7 @@ void add_present(json::object& out, const EngineView& engine, const CachePresent
     out["released"] = or_null(present.released);
     out["superseded"] = or_null(present.superseded);
     out["lost"] = or_null(present.lost);
+    out["live_conv"] = or_null(present.live_conv);
     out["checkpoints"] = or_null(present.checkpoints);
     out["available_bytes"] = bytes_or_null(present.available_mib);
 }

@@ -17,6 +17,10 @@ void Monitor::ended(HistoryRow row, const std::optional<Ticket>& open) {
     }
 }
 
+void Monitor::on_ticket_resumed(const Ticket& ticket, const protocol::ResumeLine& line) {
+    watch_.resumed(now_s_(), ticket.epoch, line);
+}
+
 void Monitor::on_ticket_done(const Ticket& ticket, const protocol::DoneLine& line) {
     watch_.done(now_s_(), ticket.epoch, line);
     auto waiting = open_.extract({ticket.epoch, ticket.id});
@@ -51,8 +55,8 @@ void Monitor::on_pressure(std::uint64_t epoch, const protocol::PressureLine& lin
     watch_.pressure(now_s_(), epoch, line);
 }
 
-void Monitor::on_parked_list(std::uint64_t epoch, std::int64_t parked) {
-    watch_.listed(now_s_(), epoch, parked);
+void Monitor::on_parked_list(std::uint64_t epoch, const protocol::HeldFigures& held) {
+    watch_.listed(now_s_(), epoch, held);
 }
 
 void Monitor::add(HistoryRow row) {

@@ -33,11 +33,12 @@ class Monitor final : public EngineObserver {
     // One was refused before it became a request: `type` is that of the error.
     void refused(const std::string& type);
 
+    void on_ticket_resumed(const Ticket& ticket, const protocol::ResumeLine& line) override;
     void on_ticket_done(const Ticket& ticket, const protocol::DoneLine& line) override;
     void on_ticket_lost(const Ticket& ticket, const TicketProgress& progress) override;
     void on_conversation(std::uint64_t epoch, const protocol::ConvLine& line) override;
     void on_pressure(std::uint64_t epoch, const protocol::PressureLine& line) override;
-    void on_parked_list(std::uint64_t epoch, std::int64_t parked) override;
+    void on_parked_list(std::uint64_t epoch, const protocol::HeldFigures& held) override;
 
     const RequestHistory& history() const { return history_; }
     const CacheWatch& watch() const { return watch_; }

@@ -73,13 +73,15 @@ struct TicketProgress {
 class EngineObserver {
   public:
     virtual ~EngineObserver() = default;
+    // Before its prompt is read; again in a further pass.
+    virtual void on_ticket_resumed(const Ticket&, const protocol::ResumeLine&) {}
     virtual void on_ticket_done(const Ticket&, const protocol::DoneLine&) {}
     // Refused, or the engine is gone.
     virtual void on_ticket_lost(const Ticket&, const TicketProgress&) {}
     virtual void on_conversation(std::uint64_t /*epoch*/, const protocol::ConvLine&) {}
     virtual void on_pressure(std::uint64_t /*epoch*/, const protocol::PressureLine&) {}
-    // A whole answer to CACHE, also to one whose asker waits no more: so many are parked.
-    virtual void on_parked_list(std::uint64_t /*epoch*/, std::int64_t /*parked*/) {}
+    // A whole answer to CACHE, also to one whose asker waits no more.
+    virtual void on_parked_list(std::uint64_t /*epoch*/, const protocol::HeldFigures&) {}
 };
 
 enum class CacheOutcome : std::uint8_t {

@@ -164,8 +164,10 @@ bool EngineSupervisor::take(const protocol::CacheLine& line) {
     if (!cache_desk_.waits()) return false;
     if (line.row) {
         ++now_.listed;
-    } else if (const std::int64_t parked = std::exchange(now_.listed, 0); observer_ != nullptr) {
-        observer_->on_parked_list(epoch_, parked);
+    } else {
+        protocol::HeldFigures held = line.now;
+        held.parked = std::exchange(now_.listed, 0);
+        if (observer_ != nullptr) observer_->on_parked_list(epoch_, held);
     }
     return cache_desk_.take(line);
 }

@@ -203,6 +203,7 @@ bool RequestDesk::take(std::uint64_t epoch, const protocol::ResumeLine& line) {
     if (!is_active(epoch, line.id)) return false;
     take_position(line.reused);
     if (!active_->further_pass) active_->figures.progress.reused = line.reused;
+    if (observer_ != nullptr) observer_->on_ticket_resumed(active_->ticket, line);
     if (const auto listener = active_->listener) listener->on_resume(line);
     return true;
 }

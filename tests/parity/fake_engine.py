@@ -26,7 +26,7 @@ IDLE_S = 0.1
 WRONGS = ("flipped_page", "skipped_restore", "forced_hit", "whole_park", "double_count", "parks_too_much",
           "eviction_uncounted", "too_large_as_budget", "floor_ignored", "superseded_stays", "other_evicted",
           "steering_ignored", "no_events", "memory", "foreign_answer", "reused_too_much", "old_fields",
-          "lost_uncounted", "re_read_differs", "list_wrong", "budget_not_told", "leaves_badly", "other_tokens",
+          "lost_uncounted", "re_read_differs", "list_wrong", "end_wrong", "budget_not_told", "leaves_badly", "other_tokens",
           "pin_ignored", "pressure_unheard", "line_of_old")
 
 
@@ -219,7 +219,8 @@ class FakeEngine:
             self.books.entries = entries
             size = geometry.image_bytes(len(entry.ids), len(entry.marks)) + (self.wrong == "list_wrong")
             self.say(f"CACHE entry={entry.tail} tokens={len(entry.ids)} bytes={size} unique_bytes={unique}")
-        self.say("CACHE end")
+        held = self.books.held_bytes() + (self.wrong == "end_wrong")
+        self.say(f"CACHE end parked={len(self.books.entries)} held={held}")
 
     def trim(self, _):
         floor, available = self.chosen.conversation_cache_min_free_mib, self.available_mib()

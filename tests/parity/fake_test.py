@@ -26,6 +26,7 @@ WRONG = (
     ("reuse", "reused_too_much", "reused"),
     ("reuse", "old_fields", "fields 15-19"),
     ("reuse", "list_wrong", "CACHE list"),
+    ("reuse", "end_wrong", "CACHE end"),
     ("reuse", "budget_not_told", "conversation_cache_mib of INFO"),
     ("reuse", "leaves_badly", "exit status"),
     ("exchange", "parks_too_much", "park_skip"),

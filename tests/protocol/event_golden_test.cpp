@@ -81,16 +81,20 @@ TEST_CASE("events of start and load are written and read as their golden lines")
 }
 
 TEST_CASE("events of a request are written and read as their golden lines") {
-    check({"RESUME 32063 id=17 source=parked", ResumeLine{32063, 17, PromptSource::parked}});
-    check({"RESUME 0 id=1 source=cold", ResumeLine{0, 1, PromptSource::cold}});
+    check({"RESUME 32063 id=17 source=parked conv=4",
+           ResumeLine{32063, 17, PromptSource::parked, 4}});
+    check({"RESUME 0 id=1 source=cold", ResumeLine{0, 1, PromptSource::cold, {}}});
     check({"PP 512 32109 40.5 12641.9 id=17", ProgressLine{512, 32109, 40.5, 12641.9, 17}});
     check({"T 42 id=17", TokenLine{42, 17, {}, {}}});
     check({"T 42 id=17 lp=-0.25 top=42:-0.25,7:-1.5",
            TokenLine{42, 17, -0.25F, {{42, -0.25F}, {7, -1.5F}}}});
-    check({"CONV park entry=2 conv=4 tokens=32109 bytes=2287001600 ms=41.2 id=17 label=chat-1",
-           ConvLine{ConvKind::park, 2, 4, 32109, 2287001600, 41.2, 17, {}, "chat-1"}});
+    check(
+        {"CONV park entry=2 conv=4 tokens=32109 bytes=2287001600 ms=41.2 id=17 label=chat-1 "
+         "parked=3 held=4574003200 retained=0",
+         ConvLine{
+             ConvKind::park, 2, 4, 32109, 2287001600, 41.2, 17, {}, "chat-1", {3, 4574003200, 0}}});
     check({"CONV skip conv=4 id=17 reason=too_large",
-           ConvLine{ConvKind::skip, {}, 4, {}, {}, {}, 17, ConvReason::too_large, ""}});
+           ConvLine{ConvKind::skip, {}, 4, {}, {}, {}, 17, ConvReason::too_large, "", {}}});
     check({"ERR busy id=18 text=a request runs",
            ErrLine{ErrCode::busy, 18, false, "a request runs"}});
     check(
@@ -115,13 +119,24 @@ TEST_CASE("events of the conversation cache and sessions match their golden line
     check(
         {"CACHE entry=2 conv=4 tokens=32109 bytes=100 unique_bytes=60 checkpoints=3 last_used=12 "
          "hits=1 pinned=1 steer=off where=ram label=chat-1",
-         CacheLine{row}});
+         CacheLine{row, {}}});
     check({"CACHE end", CacheLine{}});
+    check({"CACHE end parked=1 held=100 retained=40", CacheLine{{}, {1, 100, 40}}});
     check(
         {"PRESSURE available_before_mib=9761 available_after_mib=11901 floor_mib=10240 "
          "target_mib=11264 released_dialogs=2 released_mib=2180 retained_mib=0 "
-         "lane_checkpoints_mib=0 ms=131.0 parked=1 where=idle exhausted=0",
-         PressureLine{9761, 11901, 10240, 11264, 2, 2180, 0, 0, 131, 1, PressureWhere::idle,
+         "lane_checkpoints_mib=0 ms=131.0 parked=1 held=500 retained=0 where=idle exhausted=0",
+         PressureLine{9761,
+                      11901,
+                      10240,
+                      11264,
+                      2,
+                      2180,
+                      0,
+                      0,
+                      131,
+                      {1, 500, 0},
+                      PressureWhere::idle,
                       false}});
     check({"PONG 12", PongLine{12}});
     check({"SAVED 32109 2287001600 812.5", SavedLine{32109, 2287001600, 812.5}});

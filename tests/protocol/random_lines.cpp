@@ -119,6 +119,11 @@ TokenLine RandomLines::token_line() {
     return out;
 }
 
+HeldFigures RandomLines::held() {
+    return {maybe([&] { return count(); }), maybe([&] { return count(); }),
+            maybe([&] { return count(); })};
+}
+
 ConvLine RandomLines::conv() {
     ConvLine out;
     out.kind = any<ConvKind>(9);
@@ -130,6 +135,7 @@ ConvLine RandomLines::conv() {
     out.id = maybe([&] { return number(); });
     out.reason = maybe([&] { return any<ConvReason>(10); });
     out.label = label();
+    out.now = held();
     return out;
 }
 
@@ -171,7 +177,7 @@ DoneLine RandomLines::done() {
 }
 
 CacheLine RandomLines::cache_line() {
-    if (flip()) return {};
+    if (flip()) return {{}, held()};
     CacheRow row;
     row.entry = number();
     row.conv = maybe([&] { return number(); });
@@ -183,21 +189,21 @@ CacheLine RandomLines::cache_line() {
     row.steer = maybe([&] { return flip() ? std::string() : name(); });
     row.where = maybe([&] { return any<EntryPlace>(3); });
     row.label = label();
-    return {row};
+    return {row, {}};
 }
 
 PressureLine RandomLines::pressure() {
     PressureLine out;
-    for (auto member :
-         {&PressureLine::available_before_mib, &PressureLine::available_after_mib,
-          &PressureLine::floor_mib, &PressureLine::target_mib, &PressureLine::released_dialogs,
-          &PressureLine::released_mib, &PressureLine::retained_mib,
-          &PressureLine::lane_checkpoints_mib, &PressureLine::parked}) {
+    for (auto member : {&PressureLine::available_before_mib, &PressureLine::available_after_mib,
+                        &PressureLine::floor_mib, &PressureLine::target_mib,
+                        &PressureLine::released_dialogs, &PressureLine::released_mib,
+                        &PressureLine::retained_mib, &PressureLine::lane_checkpoints_mib}) {
         out.*member = maybe([&] { return count(); });
     }
     out.ms = maybe([&] { return tenths(); });
     out.where = maybe([&] { return any<PressureWhere>(4); });
     out.exhausted = maybe([&] { return flip(); });
+    out.now = held();
     return out;
 }
 
@@ -216,7 +222,8 @@ Event RandomLines::event(std::size_t kind) {
         case 2:
             return ready();
         case 3:
-            return ResumeLine{count(), number(), maybe([&] { return any<PromptSource>(13); })};
+            return ResumeLine{count(), number(), maybe([&] { return any<PromptSource>(13); }),
+                              maybe([&] { return number(); })};
         case 4:
             return ProgressLine{count(), count(), tenths(), tenths(), number()};
         case 5:

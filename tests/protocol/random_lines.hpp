@@ -47,6 +47,7 @@ class RandomLines {
     CacheCommand cache_command();
     InfoLine info();
     TokenLine token_line();
+    HeldFigures held();
     ConvLine conv();
     DoneLine done();
     CacheLine cache_line();

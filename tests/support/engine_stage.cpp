@@ -36,7 +36,8 @@ std::string source_word(ResumeSource source) {
 class Recorder : public EngineEvents {
   public:
     Recorder(Told& told, const EngineStage& stage) : told_(told), stage_(stage) {}
-    void resumed(const PromptPlan& plan) override {
+    void resumed(const PromptPlan& plan, std::uint64_t conversation) override {
+        told_.resumed_as = conversation;
         add("resume " + std::to_string(plan.reused) + " " + source_word(plan.source));
     }
     void progress(Position position, double, double) override {

@@ -23,6 +23,7 @@ namespace strata::tests {
 struct Told {
     std::vector<std::string> events;  // "resume 12 turn", "read 64", "token 17"
     std::vector<TokenReport> reports;
+    std::uint64_t resumed_as = 0;  // the conversation
     TokenIds answer;
     Outcome outcome;
     std::optional<RequestRefusal> refusal;
@@ -32,7 +33,7 @@ struct Told {
 
 // Listens to nothing.
 struct NoEvents : EngineEvents {
-    void resumed(const PromptPlan&) override {}
+    void resumed(const PromptPlan&, std::uint64_t) override {}
     void progress(Position, double, double) override {}
     void token(TokenId, const std::optional<TokenReport>&) override {}
     void step() override {}

@@ -150,13 +150,13 @@ class Engine:
         return reply
 
     def cache_list(self, command="list", **names):
-        """-> the rows of CACHE."""
+        """-> the rows of CACHE and the line behind them."""
         self.send(f"CACHE {command}" + "".join(f" {k}={v}" for k, v in names.items()))
         rows = []
         while True:
             row = self.wait_for("CACHE", REQUEST_S)
             if row.fields == ["end"]:
-                return rows
+                return rows, row
             rows.append(row)
 
     def trim(self):

@@ -93,7 +93,7 @@ def release(world):
         for truth in first:
             play.step(truth.name, truth)
         pinned = play.books.entries[-1]
-        row = next((r for r in play.process.cache_list() if r.number("tokens") == len(pinned.ids)), None)
+        row = next((r for r in play.process.cache_list()[0] if r.number("tokens") == len(pinned.ids)), None)
         play.require("CACHE list has chat 3", True, row is not None)
         pinned.pinned = True
         play.process.cache_list("pin", entry=row.get("entry"))

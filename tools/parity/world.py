@@ -251,7 +251,7 @@ class Candidate:
         if "cache" not in self.process.words:
             self.problems.append(f"READY: expected the word cache, came {self.process.words}")
             return
-        rows = self.process.cache_list()
+        rows, end = self.process.cache_list()
         wanted, came = [], []
         for entry in self.books.entries:
             wanted.append((len(entry.ids), self.books.geometry.image_bytes(len(entry.ids), len(entry.marks)),
@@ -259,6 +259,8 @@ class Candidate:
         for row in rows:
             came.append((row.number("tokens"), row.number("bytes"), row.number("unique_bytes")))
         self.compare("CACHE list (tokens, bytes, unique_bytes)", sorted(wanted), sorted(came))
+        self.compare("CACHE end (parked, held)", (len(self.books.entries), self.books.held_bytes()),
+                     (end.number("parked"), end.number("held")))
 
     def given_back(self, entry):
         before, entries = self.books.held_bytes(), self.books.entries

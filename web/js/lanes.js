@@ -63,10 +63,20 @@ function requestWords(row) {
   return `${turn}, read in ${duration(row.prompt_ms)}, answered in ${duration(row.decode_ms)}`;
 }
 
-/** The conversations of rows and events, oldest first, at most LANES_MAX of the newest. @param {RequestRow[]} rows @param {CacheEvent[]} events */
-function lanesOf(rows, events) {
+/** Whose lane is the live one; "" = nobody's, or not known. @param {Metrics} metrics */
+function liveKey(metrics) {
+  const conv = cacheOf(metrics)?.live_conv;
+  return known(conv) ? keyOf(metrics.engine.epoch, conv) : "";
+}
+
+/**
+ * The conversations of rows and events and the one that is being read, oldest first, at most LANES_MAX of the newest.
+ * @param {Metrics} metrics @param {RequestRow[]} rows @param {CacheEvent[]} events
+ */
+function lanesOf(metrics, rows, events) {
   const first = new Map();
-  const steps = [...rows, ...events].filter((step) => known(step.conv)).sort((a, b) => a.time - b.time);
+  const steps = [...rows, ...events].filter((step) => known(step.conv)).sort((a, b) => a.time - b.time).map(({ epoch, conv }) => ({ epoch, conv }));
+  if (liveKey(metrics)) steps.push({ epoch: metrics.engine.epoch, conv: cacheOf(metrics)?.live_conv });
   for (const step of steps) if (!first.has(keyOf(step.epoch, step.conv))) first.set(keyOf(step.epoch, step.conv), step);
   const newest = [...new Set([...steps].reverse().map((step) => keyOf(step.epoch, step.conv)))].slice(0, LANES_MAX);
   return { keys: [...first.keys()].filter((key) => newest.includes(key)), first, hidden: first.size - Math.min(first.size, LANES_MAX) };
@@ -75,8 +85,7 @@ function lanesOf(rows, events) {
 /** @param {Metrics} metrics @param {RequestRow[]} rows @param {string[]} keys @param {Map<string, any>} first @returns {Lane[]} */
 function named(metrics, rows, keys, first) {
   const present = metrics.engine.epoch;
-  const newest = rows[rows.length - 1];
-  const live = newest && newest.epoch === present && metrics.live.state !== "unloaded" ? keyOf(newest.epoch, newest.conv) : "";
+  const live = liveKey(metrics);
   return keys.map((key) => {
     const step = first.get(key);
     const words = [...rows].reverse().find((row) => keyOf(row.epoch, row.conv) === key && row.first_words)?.first_words;
@@ -174,7 +183,7 @@ export function lanesModel(metrics) {
   const rows = metrics.requests.filter((row) => known(row.conv)).slice(0, count).reverse();
   const since = rows[0]?.began ?? rows[0]?.time ?? Infinity;
   const events = [...(cacheOf(metrics)?.events ?? [])].reverse().filter((event) => event.time >= since);
-  const { keys, first, hidden } = lanesOf(rows, events);
+  const { keys, first, hidden } = lanesOf(metrics, rows, events);
   const columns = columnsOf(rows, events, keys);
   return {
     lanes: named(metrics, rows, keys, first), columns, first: clock(rows[0]?.time), last: clock(rows[rows.length - 1]?.time),

@@ -127,6 +127,7 @@ export interface ConversationCache {
   released?: Maybe<number>;
   superseded?: Maybe<number>;
   lost?: Maybe<number>;
+  live_conv?: Maybe<number>;
   checkpoints?: Maybe<number>;
   available_bytes?: Maybe<number>;
   floor_bytes?: Maybe<number>;

@@ -38,10 +38,14 @@ struct ConversationEvent {
     std::uint64_t needed_bytes = 0;  // skip: new bytes of the image ...
     std::uint64_t free_bytes = 0;    // ... and what was free of
     std::uint64_t budget_bytes = 0;  // ... the budget
+    std::optional<std::uint64_t> available_bytes;  // the last reading of the machine's RAM ...
+    std::uint64_t floor_bytes = 0;                 // ... and how much of it is left alone
     std::string label;
-    std::int64_t parked = 0;       // after it: entries,
-    std::uint64_t held_bytes = 0;  // bytes that count against the budget,
-    std::int64_t evictions = 0;    // and evictions since the engine started
+    // After it:
+    std::int64_t parked = 0;           // entries
+    std::uint64_t held_bytes = 0;      // that count against the budget
+    std::uint64_t retained_bytes = 0;  // of the live conversation's kept K/V, part of held_bytes
+    std::int64_t evictions = 0;        // since the engine started
 };
 
 }  // namespace strata

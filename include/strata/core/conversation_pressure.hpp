@@ -68,7 +68,10 @@ struct PressureReport {
     std::uint64_t dialog_bytes = 0;
     std::uint64_t retained_bytes = 0;
     std::uint64_t lane_checkpoint_bytes = 0;
-    std::int64_t parked = 0;  // entries left
+    // What is left:
+    std::int64_t parked = 0;  // entries
+    std::uint64_t held_bytes = 0;
+    std::uint64_t kept_bytes = 0;  // the live conversation's K/V, part of held_bytes
 
     [[nodiscard]] std::uint64_t released_bytes() const {
         return dialog_bytes + retained_bytes + lane_checkpoint_bytes;
@@ -92,6 +95,7 @@ class ConversationPressure {
     void request_ran() { said_exhausted_.reset(); }
 
   private:
+    void note_left(const PressureHoldings& holdings);
     void account(const PressureHoldings& holdings);
     PressureStep choose(const PressureHoldings& holdings);
     PressureStep finish();

@@ -21,6 +21,7 @@ ConversationEvent parked_event() {
     event.label = "chat-a";
     event.parked = 2;
     event.held_bytes = 2287001600;
+    event.retained_bytes = 8192;
     return event;
 }
 
@@ -32,7 +33,8 @@ TEST_CASE("a park is told with its figures on stderr and as CONV") {
           "conversation cache: parked 32109 tokens in 41 ms; parked=2 bytes=2287001600 evictions=0 "
           "new_bytes=1048576 shared_bytes=4096");
     CHECK(protocol::format(conv_line(event, 17)) ==
-          "CONV park entry=7 conv=3 tokens=32109 bytes=1048576 ms=41.2 id=17 label=chat-a");
+          "CONV park entry=7 conv=3 tokens=32109 bytes=1048576 ms=41.2 id=17 label=chat-a "
+          "parked=2 held=2287001600 retained=8192");
 }
 
 TEST_CASE("a restore says whether it took the end or a checkpoint") {
@@ -73,6 +75,11 @@ TEST_CASE("a superseded copy and a skip have their own lines") {
           "conversation cache: skip parking (needs 423 MiB, 20 MiB of 450 MiB available)");
     event.skip = ParkSkip::floor;
     CHECK(event_text(event) == "conversation cache: skip parking (floor)");
+    event.available_bytes = std::uint64_t{10300} << 20;
+    event.floor_bytes = std::uint64_t{10240} << 20;
+    CHECK(event_text(event) ==
+          "conversation cache: skip parking (floor: needs 423 MiB above 10240 MiB, 10300 MiB "
+          "available)");
     CHECK(conv_line(event, std::nullopt).reason == protocol::ConvReason::floor);
     CHECK_FALSE(conv_line(event, std::nullopt).id);
 }
@@ -116,10 +123,13 @@ TEST_CASE("a pressure event carries the figures of its stderr line") {
     report.released_dialogs = 2;
     report.dialog_bytes = std::uint64_t{2180} << 20;
     report.parked = 1;
+    report.held_bytes = 70000;
+    report.kept_bytes = 300;
     CHECK(protocol::format(pressure_line(report, 131.0)) ==
           "PRESSURE available_before_mib=9761 available_after_mib=11901 floor_mib=10240 "
           "target_mib=11264 released_dialogs=2 released_mib=2180 retained_mib=0 "
-          "lane_checkpoints_mib=0 ms=131.0 parked=1 where=idle exhausted=0");
+          "lane_checkpoints_mib=0 ms=131.0 parked=1 held=70000 retained=300 where=idle "
+          "exhausted=0");
     report.after_bytes.reset();
     CHECK_FALSE(pressure_line(report, 1).available_after_mib);
 }

@@ -70,11 +70,18 @@ TEST_CASE("a conversation that was left comes back with all that it had") {
         CHECK(other.outcome.cache.parked == 1);
         CHECK(other.outcome.cache.parked_now == true);
         CHECK(count(other, Step::park) == 1);
+        // What the step says is held is what the end says, checkpoints that were in RAM before
+        // included.
+        CHECK(other.cache.back().held_bytes == other.outcome.cache.bytes);
+        CHECK(other.cache.back().retained_bytes == other.outcome.cache.retained_bytes);
+        CHECK(other.cache.back().parked == 1);
+        CHECK(other.resumed_as == 2);
         const TokenIds a2 = follow_up(a, first.answer, 3);
         const Told back = chat.say(a2);
         check_verdict(back, true, true);
         CHECK(back.outcome.plan.reused >= std::ssize(a));
         CHECK(back.outcome.conversation == 1);
+        CHECK(back.resumed_as == 1);
         CHECK(count(back, Step::restore) == 1);
         CHECK(back.outcome.cache.parked == 1);  // B
         const Told b_back = chat.say(follow_up(b, other.answer, 4));

@@ -224,10 +224,10 @@ TEST_CASE("What an idle engine gives back is gone from the metrics at once") {
     stage.answer(stage.take_gen(), 1, 0, "1 0 2 500 0 retained=100 released=0");
     const auto present = [&] { return stage.metrics().at("conversation_cache"); };
     CHECK(whole(present().at("parked")) == 2);
-    stage.say("CONV release entry=1 conv=1 tokens=9 bytes=150");
+    stage.say("CONV release entry=1 conv=1 tokens=9 bytes=150 parked=1 held=350 retained=100");
     stage.say(
         "PRESSURE available_after_mib=90 released_dialogs=1 released_mib=0 retained_mib=0 "
-        "parked=1 where=idle exhausted=0");
+        "parked=1 held=250 retained=0 where=idle exhausted=0");
     CHECK(whole(present().at("parked")) == 1);
     CHECK(whole(present().at("released")) == 1);
     CHECK(whole(present().at("bytes")) == 250);
@@ -237,7 +237,8 @@ TEST_CASE("What an idle engine gives back is gone from the metrics at once") {
 
     auto sink = std::make_shared<ClientSink>();
     stage.service->cache_call(drop_command("2"), sink);
-    stage.say("CONV drop entry=2 conv=2 tokens=9 bytes=250 reason=command");
+    stage.say(
+        "CONV drop entry=2 conv=2 tokens=9 bytes=250 reason=command parked=0 held=0 retained=0");
     stage.say("CACHE end");
     REQUIRE(sink->status == 200);
     CHECK(whole(present().at("parked")) == 0);
@@ -255,8 +256,10 @@ TEST_CASE("A list that comes too late for its asker is still a word about what i
     stage.say("CACHE entry=1 tokens=40");
     stage.say("CACHE entry=2 tokens=40");
     CHECK(stage.metrics().at("conversation_cache").at("parked").is_null());
-    stage.say("CACHE end");
+    stage.say("CACHE end parked=2 held=70 retained=9");
     CHECK(whole(stage.metrics().at("conversation_cache").at("parked")) == 2);
+    CHECK(whole(stage.metrics().at("conversation_cache").at("bytes")) == 70);
+    CHECK(whole(stage.metrics().at("conversation_cache").at("retained_bytes")) == 9);
     // Nobody asked for this one.
     stage.say("CACHE end");
     CHECK(whole(stage.metrics().at("conversation_cache").at("parked")) == 2);

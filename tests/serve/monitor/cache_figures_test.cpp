@@ -159,7 +159,7 @@ TEST_CASE("The present is that of the running epoch alone") {
     // Late words of the epoch before change nothing.
     watch.done(30, 1, done_of(cached(100, 0, 1, 0)));
     watch.pressure(30, 1, pressure_of("PRESSURE parked=7 where=idle"));
-    watch.listed(30, 1, 7);
+    watch.listed(30, 1, {7, 7, 7});
     CHECK(watch.present(1) == CachePresent{});
     CHECK_FALSE(watch.present(2).parked);
     watch.done(40, 2, done_of(cached(60, 0, 1, 0)));

@@ -177,11 +177,15 @@ void second_epoch(MonitorStory& story) {
                         "conv=4 source=cold miss=new retained=0 superseded=1 released=1 lost=0 "
                         "evicted_budget=0 evicted_slots=0 checkpoints=2 available_mib=9000"));
     story.now_s = kNow - 30;
-    monitor.on_conversation(2, conv_of("CONV release entry=1 conv=3 tokens=400 bytes=31457280"));
+    monitor.on_conversation(
+        2, conv_of("CONV release entry=1 conv=3 tokens=400 bytes=31457280 parked=1 "
+                   "held=83886080 retained=0"));
     monitor.on_pressure(
-        2, pressure_of("PRESSURE available_before_mib=1500 available_after_mib=3700 floor_mib=2560 "
-                       "target_mib=3584 released_dialogs=2 released_mib=2180 retained_mib=0 "
-                       "lane_checkpoints_mib=0 ms=131.5 parked=1 where=idle exhausted=0"));
+        2,
+        pressure_of("PRESSURE available_before_mib=1500 available_after_mib=3700 floor_mib=2560 "
+                    "target_mib=3584 released_dialogs=2 released_mib=2180 retained_mib=0 "
+                    "lane_checkpoints_mib=0 ms=131.5 parked=1 held=83886080 retained=0 where=idle "
+                    "exhausted=0"));
 }
 
 void whole_story(MonitorStory& story) {

@@ -78,9 +78,9 @@ export const PRESSURE = {
   after: 11, // the index in DAY
   words: "Released 1 conversation, 40 MiB in 21 ms, while idle: 50 → 90 MiB available, floor 64 MiB, gives back until 80 MiB; 1 still parked.",
   lines: [
-    `CONV release entry=1 conv=1 tokens=1300 bytes=${40 * MIB}`,
+    `CONV release entry=1 conv=1 tokens=1300 bytes=${40 * MIB} parked=1 held=${40 * MIB} retained=0`,
     "PRESSURE available_before_mib=50 available_after_mib=90 floor_mib=64 target_mib=80 released_dialogs=1 released_mib=40 retained_mib=0 " +
-      "lane_checkpoints_mib=0 ms=21.0 parked=1 where=idle exhausted=0",
+      `lane_checkpoints_mib=0 ms=21.0 parked=1 held=${40 * MIB} retained=0 where=idle exhausted=0`,
   ],
 };
 
@@ -96,7 +96,7 @@ function playing(each, index) {
   const now = `retained=${each.bytes % (40 * MIB)} superseded=${each.superseded} released=${each.released} lost=${each.lost} ` +
     `evicted_budget=0 evicted_slots=${each.evictions} checkpoints=1 available_mib=90`;
   return [
-    "await", `line RESUME ${each.reused} id=$ID source=${each.source}`, ...each.events.map((event) => `line ${event}`),
+    "await", ...each.events.map((event) => `line ${event}`), `line RESUME ${each.reused} id=$ID source=${each.source} conv=${each.conv}`,
     `line PP ${each.prompt} ${each.prompt} ${read / 10}.0 100.0 id=$ID`,
     ...Array(each.written).fill(`line T ${idsOf("x")[0]} id=$ID`),
     `line DONE ${each.written} ${each.prompt} ${read / 10}.0 30.0 stop 0 0 ${each.reused} 0 0 0 0 0 ${read} ${each.switched} ${each.restored} ` +

@@ -20,14 +20,21 @@ function classed(drawing, name) {
   return (drawing.attributes.class ?? "").split(" ").includes(name) ? [drawing, ...inner] : inner;
 }
 
-test("there is a lane for each conversation of each engine and the newest request's is live", () => {
+test("there is a lane for each conversation of each engine, also for the one that is being read", () => {
   const { lanes, first, last } = lanesModel(fixture("golden"));
   assert.deepEqual(lanes.map(({ key, words, live }) => [key, words, live]), [
     ["1:1", "before the restart", false], ["1:2", "before the restart", false],
-    ["2:1", "Plan a garden", false], ["2:2", "", true], ["2:3", "", false],
+    ["2:1", "Plan a garden", false], ["2:2", "", false], ["2:3", "", false], ["2:4", "", true],
   ]);
   assert.ok(first !== last);
   assert.ok(lanesModel(fixture("unloaded")).lanes.every((lane) => !lane.live));
+  // Parked, and who comes is not said yet.
+  const between = fixture("golden");
+  between.conversation_cache.live_conv = null;
+  assert.deepEqual(lanesModel(between).lanes.map(({ key, live }) => [key, live]).slice(2), [["2:1", false], ["2:2", false], ["2:3", false]]);
+  // A chat that comes back has its lane already.
+  between.conversation_cache.live_conv = 1;
+  assert.deepEqual(lanesModel(between).lanes.map(({ key, live }) => [key, live]).slice(2), [["2:1", true], ["2:2", false], ["2:3", false]]);
 });
 
 test("a column is a request with its switch and the marks of its events", () => {
@@ -63,7 +70,7 @@ test("the lanes say the same in words and in a table", () => {
 
 test("the picture of the lanes has their bars and links and marks", () => {
   const drawing = lanesChart(lanesModel(fixture("golden")));
-  assert.equal(classed(drawing, "lane").length, 5);
+  assert.equal(classed(drawing, "lane").length, 6);
   assert.equal(classed(drawing, "step-read").length, 6);
   assert.equal(classed(drawing, "link").length, 3);
   assert.equal(classed(drawing, "link-hit").length, 1);
