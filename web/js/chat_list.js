@@ -1,8 +1,9 @@
-// The list of kept chats: open, delete, export, import. The chats themselves are chat_store's.
+// The list of kept chats: open, delete, export, import. Entries keep their nodes while others change. The chats
+// themselves are chat_store's.
 import { freshId } from "./chat_store.js";
 import { exportText, importText } from "./conversation.js";
 import { confirmed } from "./dialog.js";
-import { button, byId, element, setText } from "./dom.js";
+import { button, byId, element, setText, showNodes } from "./dom.js";
 import { counted } from "./format.js";
 import { saveFile } from "./save_file.js";
 
@@ -23,6 +24,8 @@ export class ChatList {
     this.store = store;
     this.acts = acts;
     this.current = "";
+    /** @type {Map<string, HTMLElement>} */
+    this.entries = new Map(); // that are shown, by what they show
     byId("chats-export").addEventListener("click", () => this.exportAll());
     byId("chats-import").addEventListener("click", () => byId("chats-file").click());
     byId("chats-file").addEventListener("change", () => this.importFile());
@@ -39,7 +42,11 @@ export class ChatList {
     } catch {
       setText("chats-note", "This browser keeps no chats here (a private window, or storage is forbidden).");
     }
-    byId("chats").replaceChildren(...chats.map((chat) => this.entry(chat)));
+    this.entries = new Map(chats.map((chat) => {
+      const key = JSON.stringify([chat.id, chat.title, chat.id === this.current]);
+      return [key, this.entries.get(key) ?? this.entry(chat)];
+    }));
+    showNodes(byId("chats"), [...this.entries.values()]);
     byId("chats-box").dataset.count = String(chats.length);
     for (const id of ["chats-export", "chats-clear"]) byId(id).disabled = chats.length === 0;
   }

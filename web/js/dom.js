@@ -58,6 +58,21 @@ export function draw(id, shape) {
   place.replaceChildren(svg(shape));
 }
 
+/**
+ * Gives a place exactly these nodes in this order. Those that are there are neither taken out nor moved without need: a
+ * click that has begun on one, and its focus, are not lost.
+ * @param {Element} place @param {Node[]} nodes
+ */
+export function showNodes(place, nodes) {
+  const wanted = new Set(nodes);
+  for (const node of [...place.childNodes]) if (!wanted.has(node)) node.remove();
+  let next = place.firstChild;
+  for (const node of nodes) {
+    if (node === next) next = next.nextSibling;
+    else place.insertBefore(node, next);
+  }
+}
+
 /** Name and value pairs as a list of terms. @param {string} id @param {[string, string][]} pairs */
 export function showPairs(id, pairs) {
   const place = byId(id);

@@ -1,7 +1,7 @@
-// The table of recent requests: sortable by its headings, each row opens its detail. Rows keep their place and focus
+// The table of recent requests: sortable by its headings, each row opens its detail. Rows keep their nodes and focus
 // while new ones come.
 import { waterfall } from "./charts.js";
-import { byId, element, svg } from "./dom.js";
+import { byId, element, showNodes, svg } from "./dom.js";
 import { counted, duration } from "./format.js";
 import { saveFile } from "./save_file.js";
 import { COLUMNS, csv, detailOf, endWord, filtered, sorted, stepsOf } from "./request_rows.js";
@@ -15,6 +15,7 @@ const view = {
   open: /** @type {Set<string>} */ (new Set()), // ids whose detail is shown
   words: "",
   shown: "",
+  nodes: /** @type {Map<string, HTMLElement[]>} */ (new Map()), // of each row that is shown, by what they show
 };
 
 function buildHead() {
@@ -101,7 +102,11 @@ function render() {
   const focused = body.contains(document.activeElement)
     ? /** @type {HTMLElement} */ (document.activeElement).dataset.id
     : undefined;
-  body.replaceChildren(...rows.flatMap(rowNodes));
+  view.nodes = new Map(rows.map((row) => {
+    const key = JSON.stringify([row, view.open.has(row.id)]);
+    return [key, view.nodes.get(key) ?? rowNodes(row)];
+  }));
+  showNodes(body, [...view.nodes.values()].flat());
   if (focused) focusRow(focused);
   showOrder();
   const failed = rows.filter((row) => endWord(row) === "error").length;

@@ -47,10 +47,14 @@ test("the facts are the server's and the curl text works as it is copied", async
   await shows(page.locator("#model"), "demo"); // and then the texts name it
   const curl = page.locator("#clients .code").first();
   await shows(curl, new RegExp(`curl ${server.address}/v1/chat/completions`));
-  // The word stands for a moment: looked for at every frame from before the click on.
-  const said = page.waitForFunction(() => /Copied/.test(document.querySelector("#clients .code").textContent));
+  // The word stands for a moment: what was written there since before the click.
+  await curl.evaluate((place) => {
+    globalThis.said = "";
+    new MutationObserver(() => { globalThis.said += `${place.querySelector("button").textContent}; `; })
+      .observe(place, { characterData: true, childList: true, subtree: true });
+  });
   await curl.getByRole("button", { name: "Copy" }).click();
-  await said;
+  await eventually(() => page.evaluate(() => globalThis.said), (said) => assert.match(said, /Copied/));
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   const answer = JSON.parse(execFileSync("sh", ["-c", `${copied} -s`], { timeout: CURL_MS }));
   assert.equal(answer.model, "demo");

@@ -151,6 +151,8 @@ test("two tabs keep their own chats and see each other's", async () => {
   await shows(one.page.locator("#messages li.assistant .text"), OTTER);
   await shows(two.page.locator("#messages li.assistant .text"), /42/);
   await keepsAnswered(one.page, 2);
+  const untouched = one.page.locator("#chats li", { hasText: "12 plus 30" });
+  await untouched.evaluate((node) => { node.dataset.same = "yes"; });
 
   // Both open the same chat and answer at the same time: nothing is lost.
   await two.page.locator("#chats .open", { hasText: "otter" }).click();
@@ -161,6 +163,7 @@ test("two tabs keep their own chats and see each other's", async () => {
   const kept = (await keptChats(one.page)).flatMap((chat) => chat.messages.map((message) => message.content));
   assert.ok(kept.includes("Hello!") && kept.includes("What is 12 plus 30?"), JSON.stringify(kept));
   for (const { page } of [one, two]) await listsChats(page, 3);
+  await counts(one.page.locator("#chats li[data-same]"), 1); // an entry stays while others come: a click on it is not lost
 
   // A chat that one tab deletes leaves the other's list.
   await two.page.click("#chats-clear");

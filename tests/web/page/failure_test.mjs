@@ -145,10 +145,11 @@ test("earlier messages are shown while an answer goes on", async () => {
 });
 
 test("the page follows a streaming answer only while its reader is at the end", async () => {
-  const args = ["--tokens-per-second 400", `--answer ids:${idsOf("line of text\n\n").join(",")}`];
+  const args = ["--tokens-per-second 400", "--max-context 100000", `--answer ids:${idsOf("line of text\n\n").join(",")}`];
   const server = await startWithFake({ args });
   const { page, faults, context } = await openPage(browser, server.address, { viewport: { width: 800, height: 500 } });
   await stateIs(page, "ready");
+  await shows(page.locator("#model"), "demo"); // the header is whole
   const headerHeight = () => page.evaluate(() => document.querySelector("header").offsetHeight);
   const whenReady = await headerHeight();
   await page.fill("#question", "Hello!");

@@ -44,7 +44,8 @@ test("loading is said in words and in the title", async () => {
 });
 
 test("idle, reading and writing are said in words and in the title and favicon", async () => {
-  const args = ["--prompt-per-second 100", "--prompt-chunk 8", "--tokens-per-second 15", "--answer-tokens 120",
+  // Some 20 seconds of each: a page on a loaded machine has time to look.
+  const args = ["--prompt-per-second 45", "--prompt-chunk 8", "--tokens-per-second 15", "--answer-tokens 300",
     `--answer ids:${idsOf("word ").join(",")}`];
   const server = await startWithFake({ args });
   const { page, faults, context } = await openPage(browser, server.address, WIDE);
@@ -55,7 +56,7 @@ test("idle, reading and writing are said in words and in the title and favicon",
   });
 
   await page.evaluate(() => {
-    const body = { messages: [{ role: "user", content: "x y z ".repeat(150) }], max_tokens: 150 };
+    const body = { messages: [{ role: "user", content: "x y z ".repeat(150) }], max_tokens: 400 };
     for (let i = 0; i < 2; ++i) {
       fetch("/v1/chat/completions", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
     }
@@ -67,7 +68,7 @@ test("idle, reading and writing are said in words and in the title and favicon",
     assert.ok(now.bar <= 100, `${now.bar} %`);
   });
   await eventually(() => moment(page), (now) => {
-    assert.match(now.words, /^Answering: \d+ of at most 150 tokens at \d+ tok\/s/);
+    assert.match(now.words, /^Answering: \d+ of at most 400 tokens at \d+ tok\/s/);
     assert.match(now.title, /^answering, \d+ tokens? · Strata$/);
     assert.notEqual(now.icon, idle.icon);
     assert.ok(now.wrote >= 10 && now.wrote <= 20, `15 tokens a second are shown as ${now.wrote}`);
@@ -139,6 +140,15 @@ test("the table shows each request with its steps and is sorted and filtered by 
   await counts(page.locator("#first-chart .dot"), 2);
   await page.locator("#monitor summary", { hasText: "as a table" }).click();
   await counts(page.locator("#speeds tbody tr:visible"), 10);
+  // Rows stay while others come: a click that began on one is not lost.
+  await page.locator("#requests tr.request").evaluateAll((rows) => { for (const row of rows) row.dataset.same = "yes"; });
+  const more = await fetch(`${server.address}/v1/chat/completions`, {
+    method: "POST", headers: { "content-type": "application/json" },
+    body: JSON.stringify({ messages: [{ role: "user", content: "What is an otter?" }], max_tokens: 4 }),
+  });
+  assert.equal(more.status, 200, await more.text());
+  await counts(page.locator("#requests tr.request"), 3);
+  await counts(page.locator("#requests tr.request[data-same]"), 2);
   assert.deepEqual(faults, []);
   await context.close();
   await server.stop();

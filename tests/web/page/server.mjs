@@ -27,7 +27,7 @@ export async function startServer(options = [], { awaitReady = true } = {}) {
     const timer = setTimeout(() => reject(new Error(`no address after ${START_MS} ms:\n${log}`)), START_MS);
     const take = (bytes) => {
       log += bytes;
-      const match = log.match(/http:\/\/127\.0\.0\.1:(\d+)/);
+      const match = log.match(/http:\/\/127\.0\.0\.1:\d+(?=\D)/);
       if (match) {
         clearTimeout(timer);
         resolve(match[0]);
