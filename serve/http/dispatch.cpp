@@ -41,10 +41,10 @@ ApiError not_supported_error(const std::string& path) {
 }
 
 // What a route reads of its query.
-std::span<const std::string_view> query_names(Route route) {
-    static constexpr std::array<std::string_view, 2> kMetrics = {"format", "rows"};
-    static constexpr std::array<std::string_view, 1> kLoad = {"wait"};
-    static constexpr std::array<std::string_view, 1> kSlots = {"fail_on_no_slot"};
+std::span<const QueryName> query_names(Route route) {
+    static constexpr std::array<QueryName, 2> kMetrics = {{{"format"}, {"rows"}}};
+    static constexpr std::array<QueryName, 1> kLoad = {{{"wait", true}}};
+    static constexpr std::array<QueryName, 1> kSlots = {{{"fail_on_no_slot", true}}};
     if (route == Route::metrics) return kMetrics;
     if (route == Route::load || route == Route::unload) return kLoad;
     if (route == Route::slots) return kSlots;

@@ -188,17 +188,21 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
     return std::nullopt;
 }
 
-std::optional<QueryFault> query_fault(std::string_view query,
-                                      std::span<const std::string_view> names) {
-    for (const std::string_view name : names) {
+std::optional<QueryFault> query_fault(std::string_view query, std::span<const QueryName> names) {
+    for (const auto& [name, flag] : names) {
         std::size_t times = 0;
         std::string_view left = query;
         while (const std::optional<QueryItem> item = next_item(left)) {
             if (item->name != name) continue;
             if (++times > 1) return QueryFault{name, "is given twice; allowed: once"};
-            if (!percent_decoded(item->value, true)) {
+            const std::optional<std::string> value = percent_decoded(item->value, true);
+            if (!value) {
                 return QueryFault{name, "is " + std::string(item->value.substr(0, kShownBytes)) +
                                             ", which is no percent-encoded text"};
+            }
+            if (flag && *value != "0" && *value != "1") {
+                return QueryFault{name, "is \"" + std::string(item->value.substr(0, kShownBytes)) +
+                                            "\"; allowed: 0 or 1"};
             }
         }
     }

@@ -59,13 +59,18 @@ std::optional<Target> parse_target(std::string_view target);
 // The value of `name` in a query; none when it is not there.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
+// A name that a route reads of its query.
+struct QueryName {
+    std::string_view name;
+    bool flag = false;  // 0 or 1 and nothing else
+};
 // Of two values one reader takes the first and another the last: there may be one.
 struct QueryFault {
     std::string_view name;
     std::string words;  // "is given twice; ..."
 };
-// The first of `names` that is given twice or is no percent-encoded text.
-std::optional<QueryFault> query_fault(std::string_view query,
-                                      std::span<const std::string_view> names);
+// The first of `names` that is given twice, is no percent-encoded text, or a flag that is neither
+// 0 nor 1.
+std::optional<QueryFault> query_fault(std::string_view query, std::span<const QueryName> names);
 
 }  // namespace strata::serve

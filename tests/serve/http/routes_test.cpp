@@ -106,7 +106,7 @@ TEST_CASE("query values are found by their whole name") {
 }
 
 TEST_CASE("a query value that is given twice or is no text is a fault") {
-    constexpr std::array<std::string_view, 2> kNames = {"rows", "format"};
+    constexpr std::array<QueryName, 3> kNames = {{{"rows"}, {"format"}, {"wait", true}}};
     for (const char* good : {"", "rows=1", "rows=1&format=json", "other=1&other=2", "rows"}) {
         INFO(good);
         CHECK_FALSE(query_fault(good, kNames));
@@ -114,5 +114,14 @@ TEST_CASE("a query value that is given twice or is no text is a fault") {
     CHECK(query_fault("rows=1&rows=1", kNames)->name == "rows");
     CHECK(query_fault("rows=1&x=2&rows", kNames)->words == "is given twice; allowed: once");
     CHECK(query_fault("rows=1&format=json&format=json", kNames)->name == "format");
+    for (const char* flag : {"wait=0", "wait=1", "wait=%31", "rows=x&other=y"}) {
+        INFO(flag);
+        CHECK_FALSE(query_fault(flag, kNames));
+    }
+    for (const char* flag : {"wait", "wait=", "wait=true", "wait=01", "wait=2", "wait=%00"}) {
+        INFO(flag);
+        CHECK(query_fault(flag, kNames)->name == "wait");
+    }
+    CHECK(query_fault("wait=x", kNames)->words == "is \"x\"; allowed: 0 or 1");
     CHECK(query_fault("rows=%zz", kNames)->words == "is %zz, which is no percent-encoded text");
 }
