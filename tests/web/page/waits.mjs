@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 
-export const SETTLE_MS = 60_000; // what takes longer than this even on a loaded machine hangs
+export const SETTLE_MS = 120_000; // what takes longer than this even on a loaded machine hangs
 const LOOK_MS = 50;
 
 /**
