@@ -301,7 +301,11 @@ Result<bool> OneConversationEngine::bring_back(Run& run) {
                                      [&] { show_life(run); });
     if (!facts) return facts.failure();
     live_ = facts->value_or(LiveFacts{});
-    if (*facts) return true;
+    if (*facts) {
+        PromptPlan& plan = run.outcome.plan;
+        if (plan.takes && run.outcome.cache.restored_bytes == 0) plan.source = ResumeSource::device;
+        return true;
+    }
     one_shot_ = false;
     parked_->live_is(live_, run.events);
     return false;

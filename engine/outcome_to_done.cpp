@@ -49,6 +49,8 @@ protocol::PromptSource source_of(ResumeSource source) {
             return protocol::PromptSource::parked_checkpoint;
         case ResumeSource::borrowed:
             return protocol::PromptSource::borrowed;
+        case ResumeSource::device:
+            return protocol::PromptSource::device;
     }
     return protocol::PromptSource::cold;
 }

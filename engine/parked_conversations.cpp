@@ -304,6 +304,7 @@ Result<std::optional<LiveFacts>> ParkedConversations::bring_back(const PromptPla
                       " tokens failed: " + outcome.text);
     }
     figures.restore_ms = ms_between(began, clock_());
+    figures.restored_bytes = outcome.bytes;
     if (settings_.verify) {
         if (const auto differs = session_->differs_from(*image, plan.reused)) {
             return refuse("the restored conversation differs from its snapshot: " + *differs);

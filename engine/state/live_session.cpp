@@ -77,7 +77,7 @@ bool LiveSession::must_be_kept(std::size_t page) const {
     const HostBlobId of = copied_[page];
     if (of == HostBlobId::none) return false;
     if (store_->filling(of)) return true;
-    return kept_->keeps() && clean_[page].id() != of && store_->find(of) != nullptr;
+    return kept_->keeps() && store_->find(of) != nullptr;
 }
 
 void LiveSession::exchange_page(std::size_t page, const Buffer& with) {

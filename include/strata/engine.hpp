@@ -139,6 +139,7 @@ struct CacheFigures {
     std::optional<ParkSkip> park_skip;
     std::optional<double> park_ms;
     std::optional<double> restore_ms;
+    std::optional<std::uint64_t> restored_bytes;  // from the host
 };
 
 struct Outcome {

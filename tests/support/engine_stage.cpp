@@ -29,6 +29,8 @@ std::string source_word(ResumeSource source) {
             return "parked_checkpoint";
         case ResumeSource::borrowed:
             return "borrowed";
+        case ResumeSource::device:
+            return "device";
     }
     return "?";
 }

@@ -28,6 +28,8 @@ enum class ResumeSource : std::uint8_t {
     parked,             // a parked conversation's end; the entry is taken
     parked_checkpoint,  // its deepest checkpoint besides the tail; the entry is taken
     borrowed,           // anything shallower, or an entry that is pinned: it stays parked
+    device,             // a taken entry all of whose bytes were still on the device: no plan says
+                        // this, it is seen while they come back
 };
 
 // Why a switch is no hit. `none` is said of a continuation, of a hit, and of a switch to which no

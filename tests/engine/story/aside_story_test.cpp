@@ -93,6 +93,7 @@ TEST_CASE("conversations change places on a device that copies by itself") {
     for (const FakeShape& shape : {kHybrid, kAttention}) {
         for (const bool leaves : {false, true}) {
             AsideEngine stage(shape);
+            stage.device->tells_free = true;  // room for all of it
             TokenIds a = opening(1);
             TokenIds b = opening(2);
             a = follow_up(a, stage.say(a).answer, 3);
@@ -103,6 +104,8 @@ TEST_CASE("conversations change places on a device that copies by itself") {
                     const Heard heard = stage.say(*each);
                     CHECK(stage.outcome.plan.switched);
                     CHECK(stage.outcome.plan.restored);
+                    CHECK(stage.outcome.plan.source ==
+                          (leaves ? ResumeSource::parked : ResumeSource::device));
                     *each = follow_up(*each, heard.answer, 10 + round);
                 }
             }
