@@ -272,9 +272,9 @@ std::vector<OptionRow> make_table() {
                            "tokens of one conversation; 0 = what the model was trained for, at "
                            "most 32768",
                            0, kContextTokensMax, &O::max_context));
-    rows.push_back(
-        choice<ElementType>("--kv", "TYPE", OptionGroup::model, "element type of keys and values",
-                            {{"f16", ElementType::f16}, {"f32", ElementType::f32}}, &O::kv));
+    rows.push_back(choice<KvType>(
+        "--kv", "TYPE", OptionGroup::model, "how keys and values are stored",
+        {{"f16", KvType::f16}, {"f32", KvType::f32}, {"int8", KvType::int8}}, &O::kv));
     rows.push_back(control_vector_row());
     for (auto& row : machine_rows()) rows.push_back(std::move(row));
     for (auto& row : prompt_rows()) rows.push_back(std::move(row));

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/device_choice.hpp"
-#include "strata/backend/tensor.hpp"
+#include "strata/backend/kv_rows.hpp"
 #include "strata/core/result.hpp"
 #include "strata/core/types.hpp"
 #include "strata/model/runner.hpp"
@@ -25,7 +25,7 @@ struct EngineOptions {
     std::string model_path;
     std::int64_t max_context = 0;  // tokens; 0 = the model's, at most kDefaultContextTokensMax
     std::int64_t threads = 0;      // 0 = one per core
-    ElementType kv = ElementType::f16;
+    KvType kv = KvType::f16;
     DeviceChoice device;
     KernelChoice kernels = KernelChoice::automatic;
     std::vector<ControlVector> control_vectors;  // names differ

@@ -180,7 +180,7 @@ protocol::InfoLine info_line(Engine& engine, std::string_view version) {
     line.protocol = protocol::kProtocolVersion;
     line.context_tokens = limits.context_tokens;
     line.vocab = geometry.vocabulary;
-    line.kv = geometry.kv_type == ElementType::f32 ? "f32" : "f16";
+    line.kv = kv_type_name(geometry.kv_type);
     line.page_tokens = kPageTokens;
     line.spec = "off";
     line.batch = 1;

@@ -19,7 +19,7 @@ struct InfoLine {
     std::optional<std::int64_t> protocol;  // major version; another one is not to be talked to
     std::optional<std::int64_t> context_tokens;  // name: context
     std::optional<std::int64_t> vocab;           // entries of the vocabulary
-    std::optional<std::string> kv;               // element type of the K/V rows: f16, f32
+    std::optional<std::string> kv;               // how K/V rows are stored: f16, f32, int8
     std::optional<std::int64_t> page_tokens;
     std::optional<std::string> spec;    // how drafts are made; off
     std::optional<std::int64_t> batch;  // lanes

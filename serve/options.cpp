@@ -388,7 +388,8 @@ std::vector<Option> engine_options() {
                 [](Config& c) -> std::int64_t& { return c.engine_settings.max_context; }));
     rows.push_back(integer("threads", G::engine, "CPU threads; 0 = one per core", 0, kThreadsMax,
                            [](Config& c) -> std::int64_t& { return c.engine_settings.threads; }));
-    rows.push_back(choice("kv", G::engine, "f16|f32", "form of keys and values", {"f16", "f32"},
+    rows.push_back(choice("kv", G::engine, "f16|f32|int8", "form of keys and values",
+                          {"f16", "f32", "int8"},
                           [](Config& c) -> std::string& { return c.engine_settings.kv; }));
     rows.push_back(device_row());
     rows.push_back(choice("kernels", G::engine, "NAME", "auto, scalar, avx2 or avx512",

@@ -2,7 +2,7 @@
 """Plays scenarios on private engines with the conversation cache and without it, and compares.
 
 usage: conversation_cache_parity.py --engine FILE --model FILE [--scenario NAME|all] [--cache-mib N]
-                                    [--server FILE] [--threads N]
+                                    [--server FILE] [--threads N] [--kv TYPE]
 
 A baseline with budget 0 and a candidate with the cache answer the same prompts, greedily. Every step
 compares what DONE says about the cache (fields 8 and 15-19 and the named ones), the token ids, the
@@ -60,6 +60,7 @@ def arguments(argv):
                         help="budget where the scenario does not need a particular one")
     parser.add_argument("--server", help="strata-serve, for thinking; default: beside the engine")
     parser.add_argument("--threads", type=int, help="passed on to the engine")
+    parser.add_argument("--kv", help="passed on to the engine")
     return parser.parse_args(argv)
 
 
@@ -68,7 +69,8 @@ def main(argv):
     beside = os.path.join(os.path.dirname(options.engine), "strata-serve")
     server = options.server or (beside if os.path.isfile(beside) else None)
     try:
-        settings = world.Settings(options.engine, options.model, options.cache_mib, options.threads, server)
+        settings = world.Settings(options.engine, options.model, options.cache_mib, options.threads, server,
+                                  options.kv)
     except world.Unusable as fault:
         print(fault, file=sys.stderr)
         return NOT_PLAYED

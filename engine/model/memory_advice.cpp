@@ -53,7 +53,7 @@ std::string choice_text(const DeviceMemoryNeed& need) {
     if (!best) return out;
     const Position more = std::min(fitting_tokens(need, *best), need.context_tokens);
     return out + (out.empty() ? "" : ", or ") + "--max-context " + std::to_string(more) +
-           " with --kv " + best->name + (out.empty() ? " fits" : "");
+           " with --kv " + kv_type_name(best->type) + (out.empty() ? " fits" : "");
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ std::string need_text(const DeviceMemoryNeed& need) {
     std::string parts;
     if (need.weights_bytes > 0) parts += "weights " + mib(need.weights_bytes) + ", ";
     if (need.fixed_bytes > 0) parts += "scratch and state " + mib(need.fixed_bytes) + ", ";
-    return "needed are " + mib(needed_bytes(need)) + " of device memory (" + parts + need.kv.name +
+    return "needed are " + mib(needed_bytes(need)) + " of device memory (" + parts + kv_type_name(need.kv.type) +
            " K/V of " + std::to_string(need.context_tokens) + " tokens " +
            mib(kv_bytes(need.kv, need.context_tokens)) + ")";
 }

@@ -114,7 +114,6 @@ struct ModelConfig {
 // Refusals name the key, its value and what is allowed.
 Result<ModelConfig> read_model_config(const gguf::Header& header);
 
-// Precondition: `kv_type` is f32 or f16.
-Geometry geometry_of(const ModelConfig& config, ElementType kv_type);
+Geometry geometry_of(const ModelConfig& config, KvType kv_type);
 
 }  // namespace strata

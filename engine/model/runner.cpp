@@ -80,10 +80,6 @@ Status<> check(const RunnerOptions& options) {
         return refuse_option("chunk of " + std::to_string(options.chunk_tokens) +
                              " tokens is not within 1 to " + std::to_string(kChunkTokensMax));
     }
-    if (options.kv_type != ElementType::f32 && options.kv_type != ElementType::f16) {
-        return refuse_option(std::string("K/V rows cannot be ") +
-                             element_type_name(options.kv_type) + "; allowed: F32, F16");
-    }
     return Done{};
 }
 

@@ -39,7 +39,7 @@ SnapshotFingerprint fingerprint_of(const Geometry& geometry, const VocabularyFac
     add_number(sizes, kSnapshotLayoutVersion);
     add_number(sizes, static_cast<std::uint64_t>(kPageTokens));
     add_part(sizes, geometry.architecture);
-    add_part(sizes, element_type_name(geometry.kv_type));
+    add_part(sizes, kv_type_name(geometry.kv_type));
     for (const std::size_t size : {geometry.k_row_bytes, geometry.v_row_bytes,
                                    geometry.matrix_state_bytes, geometry.conv_state_bytes}) {
         add_number(sizes, size);
@@ -50,7 +50,7 @@ SnapshotFingerprint fingerprint_of(const Geometry& geometry, const VocabularyFac
     std::string meaning;
     add_number(meaning, kSnapshotLayoutVersion);
     add_part(meaning, vocabulary.model_id);
-    add_part(meaning, element_type_name(geometry.kv_type));
+    add_part(meaning, kv_type_name(geometry.kv_type));
     add_part(meaning, steering_content);
     return {digest_of(sizes), digest_of(meaning)};
 }

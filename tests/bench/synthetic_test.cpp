@@ -93,7 +93,7 @@ TEST_CASE("every listed geometry is a file that the loader accepts") {
         REQUIRE(weights.ok());
         const auto config = read_model_config(weights->header());
         REQUIRE(config.ok());
-        const Geometry geometry = geometry_of(*config, ElementType::f16);
+        const Geometry geometry = geometry_of(*config, KvType::f16);
         WeightLoader rehearsal(*weights);
         static_cast<void>(load_decoder({*config, geometry, rehearsal}));
         INFO((rehearsal.refusal() ? rehearsal.refusal()->text : "accepted"));
@@ -107,7 +107,7 @@ TEST_CASE("the state of a synthetic hybrid has its published size") {
     // 36 of 48 layers: 32 matrices of 128 x 128 f32, and 3 rows of 8192 channels.
     const auto weights = Weights::open("next", image_of("qwen3-next-80b-a3b:q4_k", 1));
     REQUIRE(weights.ok());
-    const Geometry geometry = geometry_of(*read_model_config(weights->header()), ElementType::f16);
+    const Geometry geometry = geometry_of(*read_model_config(weights->header()), KvType::f16);
     CHECK(geometry.state_bytes() == 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 4));
     CHECK(geometry.kv_bytes_per_token() == 24'576);
 }

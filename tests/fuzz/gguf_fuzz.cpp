@@ -47,7 +47,7 @@ void check_readers(const gguf::Header& header) {
     }
     for (const TokenId id : facts->end_ids) require(id >= 0 && id < vocabulary);
     require(facts->turn_open < vocabulary && facts->system_word < vocabulary);
-    if (config) static_cast<void>(geometry_of(*config, ElementType::f16));
+    if (config) static_cast<void>(geometry_of(*config, KvType::f16));
 }
 
 }  // namespace

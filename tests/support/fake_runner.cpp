@@ -86,7 +86,7 @@ FakeRunner::FakeRunner(const FakeShape& shape, std::shared_ptr<FakeDevice> devic
     geometry_.quantisation = "none";
     geometry_.vocabulary = shape.vocabulary;
     geometry_.trained_context = 100'000;
-    geometry_.kv_type = ElementType::f16;
+    geometry_.kv_type = KvType::f16;
     geometry_.k_row_bytes = kKeyBytes;
     geometry_.v_row_bytes = kValueBytes;
     geometry_.layers = {LayerKind::attention, LayerKind::attention};
@@ -96,7 +96,7 @@ FakeRunner::FakeRunner(const FakeShape& shape, std::shared_ptr<FakeDevice> devic
         geometry_.matrix_state_bytes = kMatrixBytes;
         geometry_.conv_state_bytes = kConvBytes;
     }
-    geometry_.kv_choices = {{ElementType::f16, "f16", geometry_.kv_bytes_per_token()}};
+    geometry_.kv_choices = {{KvType::f16, geometry_.kv_bytes_per_token()}};
     facts_.end_ids = {kFakeEnd};
     facts_.turn_open = kFakeTurnOpen;
     facts_.system_word = kFakeSystem;

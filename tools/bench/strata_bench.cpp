@@ -64,7 +64,7 @@ void print_head(const BenchOptions& options, const Geometry& geometry, const Dev
                 options.model_name().c_str(), geometry.quantisation.c_str(),
                 static_cast<double>(geometry.weights_bytes) / 1e6, facts.name.c_str(),
                 facts.kernels.c_str(), static_cast<long long>(options.threads),
-                element_type_name(options.kv), options.exact ? ", exact" : "",
+                kv_type_name(options.kv), options.exact ? ", exact" : "",
                 static_cast<long long>(options.repeat));
     std::fflush(stdout);
 }
@@ -86,7 +86,7 @@ std::string json_text(const BenchOptions& options, const DeviceFacts& facts,
                       ", \"device\": " + quoted(facts.name) +
                       ", \"kernels\": " + quoted(facts.kernels) +
                       ", \"threads\": " + std::to_string(options.threads) +
-                      ", \"kv\": " + quoted(element_type_name(options.kv)) +
+                      ", \"kv\": " + quoted(kv_type_name(options.kv)) +
                       ", \"exact\": " + (options.exact ? "true" : "false") +
                       ",\n \"tests\": " + passes_json(tests);
     if (cache) out += ",\n \"cache\": " + switching_json(*cache);

@@ -73,6 +73,7 @@ class CpuOps final : public Ops {
                        std::int64_t heads, std::int64_t stride, std::int64_t dim, float* row) const;
     void store_row(const AttentionShape& shape, Position position, const float* k,
                    const float* v) const;
+    void store_codes(const float* from, const KvRows& rows, std::byte* to) const;
     AttentionPlan plan_attention(const AttentionShape& shape, Position first, std::int64_t rows);
     void attend_rows(const AttentionShape& shape, Position first, Rows q, Rows out);
     void run_attention_task(const AttentionShape& shape, const AttentionPlan& plan,

@@ -58,16 +58,27 @@ struct TileRows {
 };
 
 inline TileRows tile_rows(const strata::AttentionTask& task, std::int64_t position,
-                          std::int64_t count, std::size_t offset, std::int64_t row,
-                          std::int64_t dim, float* room) {
+                          std::int64_t count, const strata::HeadRows& head, std::int64_t dim,
+                          float* room) {
     const std::int64_t page = position / task.page_tokens;
-    const char* start = static_cast<const char*>(task.pages[page]) + offset;
-    const std::int64_t first = (position - page * task.page_tokens) * row;
-    if (!task.half) return {reinterpret_cast<const float*>(start) + first, row};
-    const std::uint16_t* halves = reinterpret_cast<const std::uint16_t*>(start) + first;
+    const auto first = static_cast<std::size_t>(position - page * task.page_tokens);
+    const char* rows = static_cast<const char*>(task.pages[page]) + first * head.row_bytes;
+    if (task.kv_type == strata::KvType::f32) {
+        return {reinterpret_cast<const float*>(rows + head.offset),
+                static_cast<std::int64_t>(head.row_bytes / sizeof(float))};
+    }
     const std::int64_t room_row = strata::padded(dim);
-    for (std::int64_t j = 0; j < count; ++j)
-        from_halves(halves + j * row, dim, room + j * room_row);
+    for (std::int64_t j = 0; j < count; ++j) {
+        const char* row = rows + static_cast<std::size_t>(j) * head.row_bytes;
+        float* to = room + j * room_row;
+        if (task.kv_type == strata::KvType::f16) {
+            from_halves(reinterpret_cast<const std::uint16_t*>(row + head.offset), dim, to);
+        } else {
+            float scale = 0.0F;
+            std::memcpy(&scale, row + head.scale, sizeof scale);
+            from_codes(reinterpret_cast<const std::int8_t*>(row + head.offset), scale, dim, to);
+        }
+    }
     return {room, room_row};
 }
 
@@ -177,8 +188,7 @@ inline void attend(const strata::AttentionTask& task) {
          position += strata::kAttentionTile) {
         const std::int64_t left = task.end - position;
         const std::int64_t count = left < strata::kAttentionTile ? left : strata::kAttentionTile;
-        const TileRows keys =
-            tile_rows(task, position, count, task.k_offset, task.k_row, task.key_dim, scratch.keys);
+        const TileRows keys = tile_rows(task, position, count, task.k, task.key_dim, scratch.keys);
         if (many) {
             product(count, scratch.queries, task.key_dim, keys.values, keys.row, 1, scratch.q,
                     scratch.queries, scratch.scores, scratch.queries, false);
@@ -189,8 +199,8 @@ inline void attend(const strata::AttentionTask& task) {
             soften_few(task, scratch);
         }
         shrink_results(task, scratch);
-        const TileRows values = tile_rows(task, position, count, task.v_offset, task.v_row,
-                                          task.value_dim, scratch.values);
+        const TileRows values =
+            tile_rows(task, position, count, task.v, task.value_dim, scratch.values);
         product(queries, task.value_dim, count, scratch.scores, many ? 1 : strata::kAttentionTile,
                 many ? scratch.queries : 1, values.values, values.row, task.weighted,
                 task.value_dim, true);

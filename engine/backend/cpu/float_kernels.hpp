@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "engine/backend/cpu/isa.hpp"
+#include "strata/backend/kv_rows.hpp"
 
 namespace strata {
 
@@ -23,6 +24,13 @@ inline constexpr std::int64_t padded(std::int64_t n) {
     return (n + kPadding - 1) / kPadding * kPadding;
 }
 
+// Where the rows of one K/V head lie in a page.
+struct HeadRows {
+    std::size_t offset = 0;     // bytes from a page's start to this head in its row 0
+    std::size_t scale = 0;      // and to its scale, if rows have scales
+    std::size_t row_bytes = 0;  // from row to row
+};
+
 // Some query rows of all query heads that share one K/V head, against positions [begin, end).
 // Query m = row * group + head in the group; row t sees positions up to first + t.
 struct AttentionTask {
@@ -36,11 +44,9 @@ struct AttentionTask {
     std::int64_t end = 0;    // begin < end <= first + rows
     void* const* pages = nullptr;
     std::int64_t page_tokens = 0;
-    std::size_t k_offset = 0;  // bytes from a page's start to this head in its row 0
-    std::size_t v_offset = 0;
-    std::int64_t k_row = 0;  // elements from row to row
-    std::int64_t v_row = 0;
-    bool half = true;  // K/V are f16, else f32
+    KvType kv_type = KvType::f16;
+    HeadRows k;
+    HeadRows v;
     std::int64_t key_dim = 0;
     std::int64_t value_dim = 0;
     float scale = 1.0F;
@@ -94,6 +100,8 @@ struct FloatKernels {
     void (*scale)(const float* x, float factor, std::int64_t n, float* y);
     float (*dot)(const float* a, const float* b, std::int64_t n);
     void (*to_halves)(const float* x, std::int64_t n, std::uint16_t* y);
+    // A head of int8 K/V: its codes; returns the scale.
+    float (*to_codes)(const float* x, std::int64_t n, std::int8_t* codes);
     // Turns the first 2 * pairs elements; table: [pairs][2] cosine, sine.
     void (*rotate_adjacent)(float* head, const float* table, std::int64_t pairs);
     void (*rotate_halves)(float* head, const float* table, std::int64_t pairs);

@@ -100,6 +100,37 @@ inline void from_halves(const std::uint16_t* x, std::int64_t n, float* y) {
     for (; i < n; ++i) y[i] = half_to_float(x[i]);
 }
 
+// A head of int8 K/V (kv_rows.hpp): its codes; returns the scale.
+inline float to_codes(const float* x, std::int64_t n, std::int8_t* codes) {
+    constexpr std::int32_t kInfinity = 0x7F800000;  // the bits of magnitudes order like the numbers
+    std::int32_t top = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+        std::int32_t bits = 0;
+        std::memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7FFFFFFF;
+        top = bits > top ? bits : top;
+    }
+    float largest = 0.0F;
+    std::memcpy(&largest, &top, sizeof largest);
+    float scale = top < kInfinity ? largest / strata::kKvCodeMax : __builtin_nanf("");
+    if (scale < strata::kKvScaleMin) scale = 0.0F;
+    const float inverse = scale > 0.0F ? 1.0F / scale : 0.0F;
+    for (std::int64_t i = 0; i < n; ++i) {
+        // Adding 1.5 * 2^23 rounds to an integer, ties to even, and leaves it in the low bits.
+        const float rounded = (scale > 0.0F ? x[i] : 0.0F) * inverse + 12582912.0F;
+        std::int32_t bits = 0;
+        std::memcpy(&bits, &rounded, sizeof bits);
+        codes[i] = static_cast<std::int8_t>(bits);
+    }
+    return scale;
+}
+
+inline void from_codes(const std::int8_t* codes, float scale, std::int64_t n, float* y) {
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store(y + i, load_codes(codes + i) * scale);
+    for (; i < n; ++i) y[i] = static_cast<float>(codes[i]) * scale;
+}
+
 inline void rotate_pair(float& a, float& b, float cosine, float sine) {
     const float turned = fused(a, cosine, -(b * sine));
     b = fused(a, sine, b * cosine);

@@ -16,6 +16,7 @@ constexpr strata::FloatKernels kFloatKernels = {
     .scale = scale,
     .dot = dot,
     .to_halves = to_halves,
+    .to_codes = to_codes,
     .rotate_adjacent = rotate_adjacent,
     .rotate_halves = rotate_halves,
     .convolve = convolve,

@@ -204,6 +204,22 @@ inline Lanes load_halves(const std::uint16_t* from) {
 #endif
 }
 
+// kLanes codes as numbers.
+inline Lanes load_codes(const std::int8_t* from) {
+#if defined(__AVX512F__)
+    const __m512i numbers = _mm512_maskz_cvtepi8_epi32(
+        kEveryLane, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    return _mm512_maskz_cvtepi32_ps(kEveryLane, numbers);
+#elif defined(__AVX2__)
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+#else
+    Lanes out;
+    for (std::int64_t i = 0; i < kLanes; ++i) out[i] = static_cast<float>(from[i]);
+    return out;
+#endif
+}
+
 inline void store_halves(std::uint16_t* to, Lanes value) {
 #if defined(__AVX512F__)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),

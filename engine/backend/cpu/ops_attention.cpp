@@ -44,8 +44,13 @@ std::int64_t exact_rows(const AttentionShape& shape, Position end) {
     return std::clamp<std::int64_t>(kExactResultFloatsMax / row_floats, 1, rows_per_block(shape));
 }
 
-std::size_t element_bytes(ElementType type) {
-    return block_shape(type).bytes;
+// Where K/V head `head` lies in a page whose rows of this kind begin at `offset`.
+HeadRows head_rows(const KvRows& rows, std::size_t offset, std::int64_t head) {
+    HeadRows out;
+    out.offset = offset + rows.head_offset(head);
+    if (rows.type == KvType::int8) out.scale = offset + rows.scale_offset(head);
+    out.row_bytes = rows.row_bytes();
+    return out;
 }
 
 }  // namespace
@@ -104,18 +109,33 @@ void CpuOps::store_row(const AttentionShape& shape, Position position, const flo
                        const float* v) const {
     std::byte* page =
         static_cast<std::byte*>(pages_[static_cast<std::size_t>(position / kPageTokens)]);
-    const std::int64_t row = position % kPageTokens;
-    const auto store = [&](const float* from, std::int64_t count, std::size_t offset) {
-        std::byte* to =
-            page + offset + static_cast<std::size_t>(row * count) * element_bytes(shape.kv_type);
-        if (shape.kv_type == ElementType::f16) {
-            kernels_.to_halves(from, count, reinterpret_cast<std::uint16_t*>(to));
-        } else {
-            std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+    const auto row = static_cast<std::size_t>(position % kPageTokens);
+    const auto store = [&](const float* from, const KvRows& rows, std::size_t offset) {
+        std::byte* to = page + offset + row * rows.row_bytes();
+        switch (rows.type) {
+            case KvType::f32:
+                std::memcpy(to, from, rows.row_bytes());
+                return;
+            case KvType::f16:
+                kernels_.to_halves(from, rows.heads * rows.dim,
+                                   reinterpret_cast<std::uint16_t*>(to));
+                return;
+            case KvType::int8:
+                store_codes(from, rows, to);
         }
     };
-    store(k, shape.kv_heads * shape.key_dim, shape.k_offset);
-    store(v, shape.kv_heads * shape.value_dim, shape.v_offset);
+    store(k, shape.k_rows(), shape.k_offset);
+    store(v, shape.v_rows(), shape.v_offset);
+}
+
+void CpuOps::store_codes(const float* from, const KvRows& rows, std::byte* to) const {
+    for (std::int64_t head = 0; head < rows.heads; ++head) {
+        auto* codes = reinterpret_cast<std::int8_t*>(to + rows.head_offset(head));
+        const float scale = kernels_.to_codes(from + head * rows.dim, rows.dim, codes);
+        std::memcpy(to + rows.scale_offset(head), &scale, sizeof scale);
+    }
+    const std::size_t end = rows.head_offset(rows.heads);
+    std::memset(to + end, 0, rows.scale_offset(0) - end);
 }
 
 void CpuOps::store_attention_inputs(const AttentionShape& shape, const QkPreparation& preparation,
@@ -176,12 +196,9 @@ void CpuOps::run_attention_task(const AttentionShape& shape, const AttentionPlan
     if (plan.parts > 1) one.end = std::min(one.end, one.begin + plan.part_positions);
     one.pages = pages_.data();
     one.page_tokens = kPageTokens;
-    const std::size_t bytes = element_bytes(shape.kv_type);
-    one.k_offset = shape.k_offset + static_cast<std::size_t>(head * shape.key_dim) * bytes;
-    one.v_offset = shape.v_offset + static_cast<std::size_t>(head * shape.value_dim) * bytes;
-    one.k_row = shape.kv_heads * shape.key_dim;
-    one.v_row = shape.kv_heads * shape.value_dim;
-    one.half = shape.kv_type == ElementType::f16;
+    one.kv_type = shape.kv_type;
+    one.k = head_rows(shape.k_rows(), shape.k_offset, head);
+    one.v = head_rows(shape.v_rows(), shape.v_offset, head);
     one.key_dim = shape.key_dim;
     one.value_dim = shape.value_dim;
     one.scale = shape.scale;

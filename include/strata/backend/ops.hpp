@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <span>
 
+#include "strata/backend/kv_rows.hpp"
 #include "strata/backend/tensor.hpp"
 #include "strata/core/types.hpp"
 
@@ -65,11 +66,13 @@ struct AttentionShape {
     float scale = 1.0F;          // multiplies q.k
     // A head of the query rows is [query | gate], key_dim each; value_dim = key_dim then.
     bool gated = false;
-    ElementType kv_type = ElementType::f16;  // f32 or f16
-    std::size_t k_offset = 0;                // bytes from a page's start to this layer's K rows
-    std::size_t v_offset = 0;                // and to its V rows
+    KvType kv_type = KvType::f16;
+    std::size_t k_offset = 0;  // bytes from a page's start to this layer's K rows
+    std::size_t v_offset = 0;  // and to its V rows
 
     std::int64_t query_stride() const { return gated ? 2 * key_dim : key_dim; }
+    KvRows k_rows() const { return {kv_type, kv_heads, key_dim}; }
+    KvRows v_rows() const { return {kv_type, kv_heads, value_dim}; }
 };
 
 struct QkPreparation {
@@ -159,8 +162,8 @@ class Ops {
     virtual void rope_table(const RopeAngles& angles, float* table) = 0;
 
     // Per head, in place: normalise q and k, rotate them. Then write k and v into the rows of their
-    // positions, as kv_type. q: [rows][heads][query_stride()], of which the query part is touched;
-    // k: [rows][kv_heads][key_dim]; v: [rows][kv_heads][value_dim].
+    // positions, as kv_type has them (kv_rows.hpp). q: [rows][heads][query_stride()], of which the
+    // query part is touched; k: [rows][kv_heads][key_dim]; v: [rows][kv_heads][value_dim].
     virtual void store_attention_inputs(const AttentionShape& shape,
                                         const QkPreparation& preparation, Rows q, Rows k,
                                         Rows v) = 0;

@@ -9,7 +9,8 @@
 
 namespace strata {
 
-// Element types of stored tensors (GGUF names). Activations are always f32; K/V rows f32 or f16.
+// Element types of stored tensors (GGUF names). Activations are always f32; K/V rows:
+// kv_rows.hpp.
 enum class ElementType : std::uint8_t {
     f32,
     f16,

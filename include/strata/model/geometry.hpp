@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/backend/tensor.hpp"
+#include "strata/backend/kv_rows.hpp"
 #include "strata/core/types.hpp"
 
 namespace strata {
@@ -16,14 +16,13 @@ enum class LayerKind : std::uint8_t { attention, recurrent };
 
 // A type that K/V rows can have, and what a token takes with it in all attention layers.
 struct KvChoice {
-    ElementType type = ElementType::f16;
-    std::string name;  // as --kv has it
+    KvType type = KvType::f16;
     std::uint64_t bytes_per_token = 0;
 };
 
 // Sizes of one conversation's memory on the device.
 //   K/V page: for each attention layer in order, kPageTokens K rows then kPageTokens V rows, a row
-//   being kv_heads x head dim elements of kv_type, head-major. Running state: for each recurrent
+//   as kv_rows.hpp has it. Running state: for each recurrent
 //   layer in order, the matrix state (value heads x key dim x value dim f32) then
 //   the convolution window ((kernel - 1) rows x channels f32, oldest first).
 struct Geometry {
@@ -32,7 +31,7 @@ struct Geometry {
     std::int64_t vocabulary = 0;
     std::int64_t trained_context = 0;
     std::vector<LayerKind> layers;
-    ElementType kv_type = ElementType::f16;
+    KvType kv_type = KvType::f16;
     std::vector<KvChoice> kv_choices;  // all there are, kv_type among them
     std::size_t k_row_bytes = 0;       // of one attention layer and one token
     std::size_t v_row_bytes = 0;

@@ -97,7 +97,7 @@ struct ModelImage {
 
 struct RunnerOptions {
     std::string model_path;
-    ElementType kv_type = ElementType::f16;
+    KvType kv_type = KvType::f16;
     std::int64_t max_context = 0;  // rows; more than the model was made for is refused
     // Rows that a conversation may have when max_context is 0, if the model was made for as many.
     // For the memory that the load asks of the device; 0 = none is asked for.

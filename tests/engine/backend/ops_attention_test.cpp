@@ -1,10 +1,10 @@
 // Attention against its formulas in f64: rotary angles, the preparation and storing of K and V, the
 // softmax over pages.
 #include <algorithm>
-#include <cstring>
 
 #include <catch2/catch.hpp>
 
+#include "tests/engine/backend/attention_pages.hpp"
 #include "tests/engine/backend/ops_fixture.hpp"
 
 using namespace strata;
@@ -14,111 +14,14 @@ namespace {
 
 constexpr double kTolerance = 2.0e-5;
 
-// Pages of one attention layer that is the second of two: offsets must count.
-class Pages {
-  public:
-    Pages(Device& device, const AttentionShape& shape, std::int64_t count) : device_(device) {
-        for (std::int64_t p = 0; p < count; ++p) {
-            buffers_.push_back(allocate(device, page_bytes(shape)));
-            addresses_.push_back(buffers_.back().address());
-        }
-    }
-    std::span<void* const> addresses() const { return addresses_; }
-
-    // K or V row of a position as f32.
-    std::vector<float> row(const AttentionShape& shape, Position position, bool value) const {
-        const std::int64_t dim = value ? shape.value_dim : shape.key_dim;
-        const std::size_t bytes = block_shape(shape.kv_type).bytes;
-        const std::size_t count = static_cast<std::size_t>(dim * shape.kv_heads);
-        std::vector<std::byte> raw(count * bytes);
-        const std::size_t offset = (value ? shape.v_offset : shape.k_offset) +
-                                   static_cast<std::size_t>(position % kPageTokens) * raw.size();
-        const auto page = static_cast<std::size_t>(position / kPageTokens);
-        device_.copy_to_host(raw.data(), static_cast<std::byte*>(addresses_[page]) + offset,
-                             raw.size());
-        device_.synchronize();
-        std::vector<float> out(count);
-        for (std::size_t i = 0; i < count; ++i) {
-            if (bytes == sizeof(float)) {
-                std::memcpy(&out[i], raw.data() + i * bytes, sizeof(float));
-            } else {
-                std::uint16_t half = 0;
-                std::memcpy(&half, raw.data() + i * bytes, sizeof half);
-                out[i] = half_value(half);
-            }
-        }
-        return out;
-    }
-
-    static void place(AttentionShape& shape) {
-        const std::size_t rows = static_cast<std::size_t>(kPageTokens);
-        const std::size_t bytes = block_shape(shape.kv_type).bytes;
-        const std::size_t k =
-            rows * bytes * static_cast<std::size_t>(shape.kv_heads * shape.key_dim);
-        const std::size_t v =
-            rows * bytes * static_cast<std::size_t>(shape.kv_heads * shape.value_dim);
-        shape.k_offset = k + v;
-        shape.v_offset = shape.k_offset + k;
-    }
-
-  private:
-    static std::size_t page_bytes(const AttentionShape& shape) {
-        return shape.k_offset + (shape.v_offset - shape.k_offset) +
-               static_cast<std::size_t>(kPageTokens * shape.kv_heads * shape.value_dim) *
-                   block_shape(shape.kv_type).bytes;
-    }
-    static float half_value(std::uint16_t half) {
-        const int exponent = half >> 10 & 31;
-        const float mantissa = static_cast<float>(half & 1023);
-        const float size = exponent == 0 ? std::ldexp(mantissa, -24)
-                                         : std::ldexp(1024.0F + mantissa, exponent - 25);
-        return (half & 0x8000U) != 0 ? -size : size;
-    }
-
-    Device& device_;
-    std::vector<Buffer> buffers_;
-    std::vector<void*> addresses_;
-};
-
-AttentionShape shape_of(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim, bool gated,
-                        ElementType kv_type) {
-    AttentionShape shape;
-    shape.heads = heads;
-    shape.kv_heads = kv_heads;
-    shape.key_dim = dim;
-    shape.value_dim = dim;
-    shape.scale = 0.3F;
-    shape.gated = gated;
-    shape.kv_type = kv_type;
-    Pages::place(shape);
-    return shape;
-}
-
-// Stores K and V of `count` positions in steps of at most `step` tokens, without norm and rotation.
-void fill(Device& device, const AttentionShape& shape, const Pages& pages,
-          const std::vector<float>& k, const std::vector<float>& v, std::int64_t step) {
-    const std::int64_t cols = shape.kv_heads * shape.key_dim;
-    const std::int64_t count = static_cast<std::int64_t>(k.size()) / cols;
-    for (std::int64_t first = 0; first < count; first += step) {
-        const std::int64_t rows = std::min(step, count - first);
-        const TokenIds ids(static_cast<std::size_t>(rows), 0);
-        device.ops().begin({ids, first, pages.addresses(), nullptr});
-        const auto part = [&](const std::vector<float>& from) {
-            return std::vector<float>(from.begin() + first * cols,
-                                      from.begin() + (first + rows) * cols);
-        };
-        const DeviceRows q(device, rows, shape.heads * shape.query_stride());
-        const DeviceRows keys(device, part(k), cols);
-        const DeviceRows values(device, part(v), cols);
-        device.ops().store_attention_inputs(shape, {}, q, keys, values);
-        device.synchronize();
-    }
+std::vector<float> f32(const std::vector<double>& numbers) {
+    return {numbers.begin(), numbers.end()};
 }
 
 // One output row by the definition. K and V as they were stored.
 std::vector<double> attend(const AttentionShape& shape, const std::vector<float>& q_row,
-                           const std::vector<std::vector<float>>& k,
-                           const std::vector<std::vector<float>>& v, Position position) {
+                           const std::vector<std::vector<double>>& k,
+                           const std::vector<std::vector<double>>& v, Position position) {
     std::vector<double> out;
     for (std::int64_t head = 0; head < shape.heads; ++head) {
         const std::int64_t kv = head / (shape.heads / shape.kv_heads);
@@ -128,7 +31,7 @@ std::vector<double> attend(const AttentionShape& shape, const std::vector<float>
             double score = 0.0;
             for (std::int64_t d = 0; d < shape.key_dim; ++d) {
                 score += static_cast<double>(q_row[at(head * shape.query_stride() + d)]) *
-                         static_cast<double>(k[at(p)][at(kv * shape.key_dim + d)]);
+                         k[at(p)][at(kv * shape.key_dim + d)];
             }
             scores.push_back(score * static_cast<double>(shape.scale));
         }
@@ -138,7 +41,7 @@ std::vector<double> attend(const AttentionShape& shape, const std::vector<float>
         for (std::int64_t d = 0; d < shape.value_dim; ++d) {
             double sum = 0.0;
             for (Position p = 0; p <= position; ++p) {
-                sum += scores[at(p)] * static_cast<double>(v[at(p)][at(kv * shape.value_dim + d)]);
+                sum += scores[at(p)] * v[at(p)][at(kv * shape.value_dim + d)];
             }
             const double gate =
                 shape.gated ? sigmoid(static_cast<double>(
@@ -172,8 +75,8 @@ void check_attention(const NamedDevice& on, const AttentionShape& shape, Positio
     const DeviceRows out(device, rows, shape.heads * shape.value_dim);
     device.ops().attention(shape, DeviceRows(device, q, q_cols), out);
 
-    std::vector<std::vector<float>> stored_k;
-    std::vector<std::vector<float>> stored_v;
+    std::vector<std::vector<double>> stored_k;
+    std::vector<std::vector<double>> stored_v;
     for (Position p = 0; p < end; ++p) {
         stored_k.push_back(pages.row(shape, p, false));
         stored_v.push_back(pages.row(shape, p, true));
@@ -184,7 +87,7 @@ void check_attention(const NamedDevice& on, const AttentionShape& shape, Positio
         const std::vector<double> row = attend(shape, q_row, stored_k, stored_v, first + t);
         wanted.insert(wanted.end(), row.begin(), row.end());
     }
-    const bool halves = on.halves && rows >= kHalfRowsMin && shape.kv_type == ElementType::f16;
+    const bool halves = on.halves && rows >= kHalfRowsMin && shape.kv_type != KvType::f32;
     check_close(out.read(), wanted, halves ? kHalfTolerance : kTolerance);
 }
 
@@ -220,7 +123,7 @@ TEST_CASE("queries and keys are normalised then rotated and the rest of a head s
     Numbers numbers(6);
     for (const bool gated : {false, true}) {
         for (const RotaryPairs pairing : {RotaryPairs::adjacent, RotaryPairs::halves}) {
-            const AttentionShape shape = shape_of(4, 2, kDim, gated, ElementType::f32);
+            const AttentionShape shape = shape_of(4, 2, kDim, gated, KvType::f32);
             const std::int64_t stride = shape.query_stride();
             const std::vector<float> q = numbers.list(3 * 4 * stride);
             const std::vector<float> k = numbers.list(3 * 2 * kDim);
@@ -276,8 +179,8 @@ TEST_CASE("queries and keys are normalised then rotated and the rest of a head s
                             prepare(row_of(k, 2 * t + head, kDim), k_gain, 254 + t);
                         wanted_k.insert(wanted_k.end(), one.begin(), one.end());
                     }
-                    check_close(pages.row(shape, 254 + t, false), wanted_k, kTolerance);
-                    check_close(pages.row(shape, 254 + t, true), row_of(v, t, 2 * kDim), 0.0);
+                    check_close(f32(pages.row(shape, 254 + t, false)), wanted_k, kTolerance);
+                    CHECK(pages.row(shape, 254 + t, true) == row_of(v, t, 2 * kDim));
                 }
             }
         }
@@ -285,7 +188,7 @@ TEST_CASE("queries and keys are normalised then rotated and the rest of a head s
 }
 
 TEST_CASE("half precision rows are the nearest halves of the values") {
-    const AttentionShape shape = shape_of(1, 1, 20, false, ElementType::f16);
+    const AttentionShape shape = shape_of(1, 1, 20, false, KvType::f16);
     Numbers numbers(7);
     std::vector<float> k = numbers.list(20, 4.0F);
     k[0] = 65504.0F;
@@ -295,14 +198,14 @@ TEST_CASE("half precision rows are the nearest halves of the values") {
         INFO(on.name);
         const Pages pages(*on.device, shape, 1);
         fill(*on.device, shape, pages, k, std::vector<float>(20, 0.0F), 1);
-        const std::vector<float> stored = pages.row(shape, 0, false);
+        const std::vector<double> stored = pages.row(shape, 0, false);
         for (std::size_t i = 0; i < k.size(); ++i) {
             // 11 bits: half a unit in the last place is 2^-11 of the value, 2^-25 below 2^-14.
-            const float step = std::max(std::abs(k[i]) * 0x1.0p-11F, 0x1.0p-25F);
-            CHECK(std::abs(stored[i] - k[i]) <= step);
+            const auto value = static_cast<double>(k[i]);
+            CHECK(std::abs(stored[i] - value) <= std::max(std::abs(value) * 0x1.0p-11, 0x1.0p-25));
         }
-        CHECK(stored[0] == 65504.0F);
-        CHECK(stored[1] == 0x1.0p-24F);
+        CHECK(stored[0] == 65504.0);
+        CHECK(stored[1] == 0x1.0p-24);
     }
 }
 
@@ -310,7 +213,8 @@ TEST_CASE("attention of one token equals the definition at every depth") {
     for (const NamedDevice& on : devices()) {
         for (const Position first : {0, 1, 63, 64, 255, 256, 700, 1100}) {
             INFO(on.name << ", position " << first);
-            check_attention(on, shape_of(4, 2, 64, false, ElementType::f32), first, 1, 256);
+            check_attention(on, shape_of(4, 2, 64, false, KvType::f32), first, 1, 256);
+            check_attention(on, shape_of(4, 2, 64, false, KvType::int8), first, 1, 256);
         }
     }
 }
@@ -320,23 +224,24 @@ TEST_CASE("attention of many tokens hides from each of them what comes later") {
         for (const std::int64_t rows : {2, 5, 33, 70}) {
             for (const Position first : {0, 200}) {
                 INFO(on.name << ", " << rows << " rows from " << first);
-                check_attention(on, shape_of(4, 2, 32, true, ElementType::f32), first, rows, 64);
+                check_attention(on, shape_of(4, 2, 32, true, KvType::f32), first, rows, 64);
+                check_attention(on, shape_of(4, 2, 64, true, KvType::int8), first, rows, 64);
             }
         }
     }
 }
 
-TEST_CASE("attention works with any grouping and head size and with half precision rows") {
+TEST_CASE("attention works with any grouping and head size and every type of rows") {
     struct Case {
         std::int64_t heads, kv_heads, dim;
     };
     for (const NamedDevice& on : devices()) {
         for (const Case& one : {Case{1, 1, 16}, Case{7, 1, 64}, Case{3, 3, 40}, Case{16, 2, 128},
                                 Case{2, 1, 256}, Case{20, 1, 18}}) {
-            for (const ElementType type : {ElementType::f16, ElementType::f32}) {
+            for (const KvType type : kKvTypes) {
                 for (const std::int64_t rows : {1, 9}) {
                     INFO(on.name << ", " << one.heads << "/" << one.kv_heads << " x " << one.dim
-                                 << ", " << rows << " rows of " << element_type_name(type));
+                                 << ", " << rows << " rows of " << kv_type_name(type));
                     check_attention(on, shape_of(one.heads, one.kv_heads, one.dim, false, type), 90,
                                     rows, 50);
                 }
@@ -347,7 +252,7 @@ TEST_CASE("attention works with any grouping and head size and with half precisi
 
 TEST_CASE("attention is the same bits on one thread and on three") {
     const std::vector<NamedDevice> all = devices();
-    const AttentionShape shape = shape_of(4, 2, 64, true, ElementType::f16);
+    const AttentionShape shape = shape_of(4, 2, 64, true, KvType::f16);
     Numbers numbers(9);
     const std::vector<float> k = numbers.list(1200 * 128);
     const std::vector<float> q = numbers.list(4 * 128);
@@ -372,8 +277,9 @@ TEST_CASE("exact attention equals the definition") {
         for (const Position first : {0, 200, 255, 700}) {
             for (const std::int64_t rows : {1, 5, 70}) {
                 INFO(on.name << ", " << rows << " rows from " << first);
-                check_attention(on, shape_of(4, 2, 32, true, ElementType::f16), first, rows, 256);
-                check_attention(on, shape_of(3, 1, 18, false, ElementType::f32), first, rows, 256);
+                check_attention(on, shape_of(4, 2, 32, true, KvType::f16), first, rows, 256);
+                check_attention(on, shape_of(3, 1, 18, false, KvType::f32), first, rows, 256);
+                check_attention(on, shape_of(5, 1, 64, false, KvType::int8), first, rows, 256);
             }
         }
     }
@@ -383,8 +289,8 @@ TEST_CASE("an exact row of attention is the same bits alone as beside any others
     constexpr std::int64_t kRows = 150;
     constexpr Position kFirst = 440;  // the rows lie on both sides of a page's end
     for (const AttentionShape& shape :
-         {shape_of(4, 2, 32, true, ElementType::f16), shape_of(16, 1, 64, false, ElementType::f16),
-          shape_of(2, 2, 20, false, ElementType::f32)}) {
+         {shape_of(4, 2, 32, true, KvType::f16), shape_of(16, 1, 64, false, KvType::f16),
+          shape_of(2, 2, 20, false, KvType::f32), shape_of(4, 2, 64, true, KvType::int8)}) {
         const std::int64_t cols = shape.kv_heads * shape.key_dim;
         const std::int64_t q_cols = shape.heads * shape.query_stride();
         Numbers numbers(23);

@@ -20,8 +20,8 @@ constexpr double kFastDifferenceMax = 0.4;
 const std::vector<std::string> kModels = {"llama",      "qwen2",   "qwen3",      "qwen3_moe",
                                           "qwen3_next", "qwen3_5", "qwen3_5_moe"};
 
-Loaded load_model(Result<std::unique_ptr<Device>> device, const std::string& name,
-                  ElementType kv_type, bool spied = false) {
+Loaded load_model(Result<std::unique_ptr<Device>> device, const std::string& name, KvType kv_type,
+                  bool spied = false) {
     Loaded out;
     if (!device.ok()) FAIL(device.error().text);
     out.device = std::move(*device);
@@ -34,7 +34,7 @@ Loaded load_model(Result<std::unique_ptr<Device>> device, const std::string& nam
     return out;
 }
 
-Loaded load_on_cuda(const std::string& name, ElementType kv_type, bool exact) {
+Loaded load_on_cuda(const std::string& name, KvType kv_type, bool exact) {
     return load_model(make_cuda_device({0, exact}), name, kv_type);
 }
 
@@ -81,7 +81,7 @@ std::vector<double> check_fast(const std::string& name, const Loaded& fast, cons
 
 TEST_CASE("a CUDA device that computes exactly gives the recorded logits and continuations") {
     for (const std::string& name : kModels) {
-        const Loaded model = load_on_cuda(name, ElementType::f32, true);
+        const Loaded model = load_on_cuda(name, KvType::f32, true);
         for (const Recorded& prompt : prompts_of_model(name)) {
             INFO(name << ", prompt of " << prompt.ids.size() << " tokens");
             Conversation conversation(*model.runner, prompt.ids.size() + 32);
@@ -97,9 +97,9 @@ TEST_CASE("a CUDA device that computes exactly gives the recorded logits and con
 
 TEST_CASE("a CUDA device that computes fast stays within half precision of the recorded logits") {
     for (const std::string& name : kModels) {
-        const Loaded fast = load_model(make_cuda_device({}), name, ElementType::f16, true);
+        const Loaded fast = load_model(make_cuda_device({}), name, KvType::f16, true);
         const Loaded precise =
-            load_model(make_cpu_device({2, "auto", true}), name, ElementType::f32, true);
+            load_model(make_cpu_device({2, "auto", true}), name, KvType::f32, true);
         const std::vector<double> sorted = check_fast(name, fast, precise);
         REQUIRE(!sorted.empty());
         WARN(name << ": median difference " << sorted[sorted.size() / 2] << ", largest "
@@ -115,7 +115,7 @@ TEST_CASE("two runs of a CUDA device are bit-identical") {
         const Recorded prompt = prompts_of_model(name).back();
         std::vector<std::vector<float>> runs;
         for (int run = 0; run < 2; ++run) {
-            const Loaded model = load_on_cuda(name, ElementType::f16, false);
+            const Loaded model = load_on_cuda(name, KvType::f16, false);
             Conversation conversation(*model.runner, prompt.ids.size() + 8);
             std::vector<float> logits = conversation.read(prompt.ids, kChunk);
             for (int step = 0; step < 8; ++step) {
@@ -131,7 +131,7 @@ TEST_CASE("two runs of a CUDA device are bit-identical") {
 TEST_CASE("exact results of a CUDA device do not depend on the chunks") {
     for (const std::string& name : kModels) {
         INFO(name);
-        const Loaded model = load_on_cuda(name, ElementType::f16, true);
+        const Loaded model = load_on_cuda(name, KvType::f16, true);
         const Recorded prompt = prompts_of_model(name).back();
         Conversation whole(*model.runner, prompt.ids.size());
         const std::vector<float> wanted = whole.read(prompt.ids, kChunk);

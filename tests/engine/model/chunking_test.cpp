@@ -57,7 +57,7 @@ TEST_CASE("chunks of any size read like single tokens in every architecture") {
          {"llama", "qwen2", "qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe"}) {
         INFO(name);
         const std::string folder = STRATA_REFERENCE_DIR "/" + name;
-        const Loaded model = load(folder + "/model.gguf", ElementType::f32, 300);
+        const Loaded model = load(folder + "/model.gguf", KvType::f32, 300);
         const TokenIds ids = reference_prompts(folder + "/reference.json")[0].ids;
         REQUIRE(ids.size() == 300);
         check_chunkings(*model.runner, ids, kExactDifferenceMax, {2, 7, 64, 65, 256, 257, 300});
@@ -65,7 +65,7 @@ TEST_CASE("chunks of any size read like single tokens in every architecture") {
 }
 
 TEST_CASE("chunks of any size read like single tokens with quantised weights and half rows") {
-    const Loaded demo = load(kDemoModel, ElementType::f16, 953);
+    const Loaded demo = load(kDemoModel, KvType::f16, 953);
     const TokenIds ids = demo_prompts()[4].ids;
     REQUIRE(ids.size() == 953);
     check_chunkings(*demo.runner, ids, kQuantisedDifferenceMax, {2, 7, 64, 65, 256, 257, 953});

@@ -399,7 +399,7 @@ TEST_CASE("other faults are refused by key") {
 
 TEST_CASE("a conversation's memory follows from the configuration") {
     const ModelConfig config = config_of(metadata_of("qwen35"));
-    const Geometry half = geometry_of(config, ElementType::f16);
+    const Geometry half = geometry_of(config, KvType::f16);
     CHECK(half.architecture == "qwen35");
     CHECK(half.vocabulary == 512);
     CHECK(half.trained_context == 4096);
@@ -409,8 +409,17 @@ TEST_CASE("a conversation's memory follows from the configuration") {
     CHECK(half.v_row_bytes == 2 * 64 * 2);
     CHECK(half.matrix_state_bytes == 4 * 128 * 96 * 4);
     CHECK(half.conv_state_bytes == 3 * 896 * 4);
-    CHECK(geometry_of(config, ElementType::f32).k_row_bytes == 2 * 64 * 4);
-    const Geometry dense = geometry_of(config_of(metadata_of("llama")), ElementType::f16);
+    CHECK(geometry_of(config, KvType::f32).k_row_bytes == 2 * 64 * 4);
+    // 128 codes, a gap of 8 bytes, 2 scales.
+    const Geometry codes = geometry_of(config, KvType::int8);
+    CHECK(codes.k_row_bytes == 144);
+    CHECK(codes.v_row_bytes == 144);
+    CHECK(codes.page_bytes() == 2 * 256 * (144 + 144));
+    REQUIRE(codes.kv_choices.size() == 3);
+    for (const KvChoice& choice : codes.kv_choices) {
+        CHECK(choice.bytes_per_token == geometry_of(config, choice.type).kv_bytes_per_token());
+    }
+    const Geometry dense = geometry_of(config_of(metadata_of("llama")), KvType::f16);
     CHECK(dense.attention_layers() == 8);
     CHECK(dense.state_bytes() == 0);
 }

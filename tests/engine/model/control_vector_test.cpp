@@ -160,7 +160,7 @@ struct Stage {
     Result<std::unique_ptr<Runner>> load(std::vector<ControlVector> vectors) {
         RunnerOptions options;
         options.model_path = model;
-        options.kv_type = ElementType::f32;
+        options.kv_type = KvType::f32;
         options.chunk_tokens = 16;
         options.control_vectors = std::move(vectors);
         return load_runner(*device, options, {});

@@ -21,7 +21,7 @@ void check_prompt(Runner& runner, const Recorded& prompt) {
 }  // namespace
 
 TEST_CASE("the demo model writes the recorded answers to all its prompts") {
-    const Loaded demo = load(kDemoModel, ElementType::f16, kChunk);
+    const Loaded demo = load(kDemoModel, KvType::f16, kChunk);
     const std::vector<Recorded> prompts = demo_prompts();
     REQUIRE(prompts.size() == 6);
     for (const Recorded& prompt : prompts) {
@@ -35,7 +35,7 @@ TEST_CASE("the demo model writes a recorded answer on every instruction set of t
     for (const std::string kernels : {"scalar", "avx2", "avx512"}) {
         if (!make_cpu_device({1, kernels}).ok()) continue;
         INFO(kernels);
-        const Loaded demo = load(kDemoModel, ElementType::f16, kChunk, kernels);
+        const Loaded demo = load(kDemoModel, KvType::f16, kChunk, kernels);
         check_prompt(*demo.runner, prompt);
     }
 }

@@ -42,8 +42,8 @@ void check_chunkings(Runner& runner, const TokenIds& ids) {
 TEST_CASE("exact logits are the same bits for chunks of any size in every architecture") {
     for (const std::string name :
          {"llama", "qwen2", "qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe"}) {
-        for (const ElementType kv_type : {ElementType::f32, ElementType::f16}) {
-            INFO(name << ", K/V of " << element_type_name(kv_type));
+        for (const KvType kv_type : kKvTypes) {
+            INFO(name << ", K/V of " << kv_type_name(kv_type));
             const std::string folder = STRATA_REFERENCE_DIR "/" + name;
             const Loaded model =
                 load(folder + "/model.gguf", kv_type, kChunkTokensMax, "auto", true);
@@ -55,14 +55,14 @@ TEST_CASE("exact logits are the same bits for chunks of any size in every archit
 }
 
 TEST_CASE("exact logits are the same bits for chunks of any size with quantised weights") {
-    const Loaded demo = load(kDemoModel, ElementType::f16, kChunkTokensMax, "auto", true);
+    const Loaded demo = load(kDemoModel, KvType::f16, kChunkTokensMax, "auto", true);
     const TokenIds ids = demo_prompts()[4].ids;
     REQUIRE(ids.size() == 953);
     check_chunkings(*demo.runner, ids);
 }
 
 TEST_CASE("exact mode says what the model says") {
-    const Loaded exact = load(kDemoModel, ElementType::f16, kChunkTokensMax, "auto", true);
+    const Loaded exact = load(kDemoModel, KvType::f16, kChunkTokensMax, "auto", true);
     for (const Recorded& prompt : demo_prompts()) {
         Conversation conversation(*exact.runner, prompt.ids.size() + prompt.continuation.size());
         check_continuation(conversation, prompt, conversation.read(prompt.ids, kChunkTokensMax),

@@ -176,7 +176,7 @@ bool read_all(const gguf::Header& header) {
     if (!vocabulary) REQUIRE_FALSE(vocabulary.error().text.empty());
     if (!vocabulary || !config) return false;
     for (const TokenId id : vocabulary->end_ids) REQUIRE((id >= 0 && id < config->vocabulary));
-    const Geometry geometry = geometry_of(*config, ElementType::f32);
+    const Geometry geometry = geometry_of(*config, KvType::f32);
     REQUIRE(geometry.layers.size() <= 1'024);
     return true;
 }

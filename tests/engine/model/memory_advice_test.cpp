@@ -26,8 +26,8 @@ DeviceMemoryNeed eight_billion() {
     need.weights_bytes = 5000 * kMib;
     need.fixed_bytes = 1000 * kMib;
     need.context_tokens = 4096;
-    need.kv = {ElementType::f16, "f16", kPage / 256};
-    need.others = {{ElementType::f32, "f32", kPage / 128}};
+    need.kv = {KvType::f16, kPage / 256};
+    need.others = {{KvType::f32, kPage / 128}};
     need.free_bytes = 6000 * kMib + 16 * kPage;
     return need;
 }
@@ -136,7 +136,7 @@ TEST_CASE("the context that is advised fits and one more page does not") {
 TEST_CASE("smaller rows of K and V are advised when they allow more") {
     DeviceMemoryNeed need = eight_billion();
     need.kv = need.others.front();  // f32
-    need.others = {{ElementType::f16, "f16", kPage / 256}};
+    need.others = {{KvType::f16, kPage / 256}};
     CHECK_THAT(advice(need),
                Catch::EndsWith("; --max-context 2048 fits, or --max-context 4096 with "
                                "--kv f16"));
@@ -150,9 +150,25 @@ TEST_CASE("smaller rows of K and V are advised when they allow more") {
     // A context that is no whole number of pages is named as it was asked for.
     need = eight_billion();
     need.kv = need.others.front();
-    need.others = {{ElementType::f16, "f16", kPage / 256}};
+    need.others = {{KvType::f16, kPage / 256}};
     need.context_tokens = 4000;
     CHECK_THAT(advice(need), Catch::EndsWith("or --max-context 4000 with --kv f16"));
+}
+
+TEST_CASE("int8 rows are advised where they allow more and not where f16 is enough") {
+    DeviceMemoryNeed need = eight_billion();
+    need.others = {{KvType::f32, kPage / 128}, {KvType::int8, kPage * 33 / 64 / 256}};
+    need.free_bytes = 6000 * kMib + 9 * kPage;  // 9 pages of f16, 17 of int8
+    CHECK_THAT(advice(need), Catch::EndsWith("; --max-context 2304 fits, or --max-context 4096 "
+                                             "with --kv int8"));
+    need.free_bytes = 6000 * kMib + kPage - 1;  // not one page of f16, one of int8
+    CHECK_THAT(advice(need), Catch::EndsWith("; --max-context 256 with --kv int8 fits"));
+    need.kv = {KvType::f32, kPage / 128};
+    need.others = {{KvType::f16, kPage / 256}, {KvType::int8, kPage * 33 / 64 / 256}};
+    need.free_bytes = 6000 * kMib + 16 * kPage;  // all of it as f16
+    CHECK_THAT(advice(need), Catch::EndsWith("or --max-context 4096 with --kv f16"));
+    need.free_bytes -= 1;
+    CHECK_THAT(advice(need), Catch::EndsWith("or --max-context 4096 with --kv int8"));
 }
 
 TEST_CASE("a load asks for memory before it reads weights and its advice loads") {
@@ -170,7 +186,8 @@ TEST_CASE("a load asks for memory before it reads weights and its advice loads")
     CHECK(refused.refusal.kind == RefusalKind::out_of_memory);
     CHECK_THAT(refused.refusal.text, Catch::Contains("weights") &&
                                          Catch::Contains("f16 K/V of 2048 tokens") &&
-                                         Catch::EndsWith("; --max-context 1792 fits"));
+                                         Catch::Contains("; --max-context 1792 fits, or ") &&
+                                         Catch::EndsWith("--max-context 2048 with --kv int8"));
     CHECK(load_demo(too_little, 1792).ok);
     // Without --max-context the rows that a conversation may have by default are wanted.
     CHECK_FALSE(load_demo(too_little, 0, context).ok);
@@ -180,7 +197,7 @@ TEST_CASE("a load asks for memory before it reads weights and its advice loads")
 }
 
 TEST_CASE("a conversation that grows may use the pages that it holds") {
-    const Geometry geometry = geometry_of(llama_config(), ElementType::f32);
+    const Geometry geometry = geometry_of(llama_config(), KvType::f32);
     const auto page = static_cast<std::uint64_t>(geometry.page_bytes());
     CHECK(advice(growth_need(geometry, 3, 1024, page)) == "fits");
     const std::string text = advice(growth_need(geometry, 3, 1025, page));

@@ -28,7 +28,7 @@ TokenIds ids(const boost::json::value& list) {
 
 }  // namespace
 
-Loaded load(const std::string& path, ElementType kv_type, std::int64_t chunk_tokens,
+Loaded load(const std::string& path, KvType kv_type, std::int64_t chunk_tokens,
             const std::string& kernels, bool exact) {
     Loaded out;
     auto device = make_cpu_device({2, kernels, exact});

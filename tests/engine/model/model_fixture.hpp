@@ -23,7 +23,7 @@ struct Loaded {
     std::unique_ptr<Runner> runner;
 };
 // On two threads. Fails the test when the model does not load.
-Loaded load(const std::string& path, ElementType kv_type, std::int64_t chunk_tokens,
+Loaded load(const std::string& path, KvType kv_type, std::int64_t chunk_tokens,
             const std::string& kernels = "auto", bool exact = false);
 
 // The memory of one conversation of at most `rows_max` rows, and how far it was read.

@@ -15,7 +15,7 @@ constexpr std::int64_t kChunk = 512;
 
 void check_model(const std::string& name) {
     const std::string folder = STRATA_REFERENCE_DIR "/" + name;
-    const Loaded model = load(folder + "/model.gguf", ElementType::f32, kChunk);
+    const Loaded model = load(folder + "/model.gguf", KvType::f32, kChunk);
     for (const Recorded& prompt : reference_prompts(folder + "/reference.json")) {
         INFO("prompt of " << prompt.ids.size() << " tokens");
         REQUIRE(prompt.continuation.size() == 32);

@@ -163,7 +163,7 @@ TEST_CASE("every reference model says in its metadata what its configuration say
             CHECK(config->delta_net->key_dim == number(wanted, "linear_key_head_dim"));
             CHECK(config->delta_net->value_dim == number(wanted, "linear_value_head_dim"));
             CHECK(config->layers.back() == LayerKind::attention);
-            CHECK(geometry_of(*config, ElementType::f16).recurrent_layers() == 3);
+            CHECK(geometry_of(*config, KvType::f16).recurrent_layers() == 3);
         }
     }
 }

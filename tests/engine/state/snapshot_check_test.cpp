@@ -190,7 +190,8 @@ TEST_CASE("a fingerprint tells geometry from identity") {
     differs([](Geometry& g, auto&, auto&) { g.k_row_bytes *= 2; }, true, false);
     differs([](Geometry& g, auto&, auto&) { std::swap(g.layers[0], g.layers[1]); }, true, false);
     differs([](Geometry& g, auto&, auto&) { g.conv_state_bytes += 4; }, true, false);
-    differs([](Geometry& g, auto&, auto&) { g.kv_type = ElementType::f32; }, true, true);
+    differs([](Geometry& g, auto&, auto&) { g.kv_type = KvType::f32; }, true, true);
+    differs([](Geometry& g, auto&, auto&) { g.kv_type = KvType::int8; }, true, true);
     differs([](auto&, VocabularyFacts& v, auto&) { v.model_id = "0ther"; }, false, true);
     differs([](auto&, auto&, std::string& steering) { steering = "a"; }, false, true);
 }

@@ -30,7 +30,7 @@ TEST_CASE("without more than a model the options are the documented defaults") {
     CHECK(options.model_path == "m.gguf");
     CHECK(options.max_context == 0);
     CHECK(options.threads == 0);
-    CHECK(options.kv == ElementType::f16);
+    CHECK(options.kv == KvType::f16);
     CHECK(options.kernels == KernelChoice::automatic);
     CHECK(options.prompt_cache == 6);
     CHECK(options.prompt_cache_every == 16384);
@@ -57,7 +57,7 @@ TEST_CASE("a value follows its option behind a space or an equals sign and the l
                              .value();
     CHECK(options.model_path == "b=c");
     CHECK(options.threads == 3);
-    CHECK(options.kv == ElementType::f32);
+    CHECK(options.kv == KvType::f32);
     CHECK(options.kernels == KernelChoice::avx2);
     CHECK(options.turn_token == 0);
     CHECK(options.prompt_cache == 0);

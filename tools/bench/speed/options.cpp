@@ -38,11 +38,12 @@ Result<std::vector<std::int64_t>> parse_counts(std::string_view name, std::strin
 }
 
 Status<> set_kv(std::string_view text, BenchOptions& options) {
-    if (text != "f16" && text != "f32") {
-        return refuse("--kv: '" + std::string(text) + "' is not one of f16, f32");
+    for (const KvType type : kKvTypes) {
+        if (text != kv_type_name(type)) continue;
+        options.kv = type;
+        return Done{};
     }
-    options.kv = text == "f32" ? ElementType::f32 : ElementType::f16;
-    return Done{};
+    return refuse("--kv: '" + std::string(text) + "' is not one of f16, f32, int8");
 }
 
 Status<> set_device(std::string_view text, BenchOptions& options) {
@@ -115,7 +116,7 @@ const char* const kUsage =
     "                                       file, as qwen3-8b:q4_k; list = print all names\n"
     "  --seed N                             of the random weights (1)\n"
     "  --threads N                          compute threads (2)\n"
-    "  --kv f16|f32                         type of K/V rows (f16)\n"
+    "  --kv f16|f32|int8                    type of K/V rows (f16)\n"
     "  --device auto|cpu|cuda[:N]           what computes (auto)\n"
     "  --exact                              as the engine's --exact\n"
     "  --chunk N                            tokens that are read at a time (512)\n"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/device_choice.hpp"
-#include "strata/backend/tensor.hpp"
+#include "strata/backend/kv_rows.hpp"
 #include "strata/core/result.hpp"
 
 namespace strata::bench {
@@ -17,7 +17,7 @@ struct BenchOptions {
     std::string synthetic;  // the name of a synthetic model
     std::int64_t seed = 1;
     std::int64_t threads = 2;
-    ElementType kv = ElementType::f16;
+    KvType kv = KvType::f16;
     std::string kernels = "auto";
     DeviceChoice device;
     bool exact = false;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_fp16.h>
 
@@ -29,6 +30,28 @@ __device__ __forceinline__ float as_float(__half value) {
     return __half2float(value);
 }
 
+__device__ __forceinline__ float as_float(std::int8_t value) {
+    return static_cast<float>(value);
+}
+
+// The scales of a tile's rows: int8 rows alone have them.
+template <class Element>
+struct AnyScales {};
+template <>
+struct AnyScales<std::int8_t> {
+    const char* keys;  // of the tile's first position
+    const char* values;
+    int key_row;  // bytes from a position to the next
+    int value_row;
+
+    __device__ float key(int p) const {
+        return *reinterpret_cast<const float*>(keys + p * key_row);
+    }
+    __device__ float value(int p) const {
+        return *reinterpret_cast<const float*>(values + p * value_row);
+    }
+};
+
 struct AnyShared {
     float* q;         // [kTileHeads][key_dim]; heads that are not there: zeros
     float* weighted;  // [kTileHeads][value_dim]
@@ -46,6 +69,7 @@ struct AnyTile {
     int key_row;  // elements from a position to the next
     int value_row;
     int count;
+    AnyScales<Element> scales;
 };
 
 template <class Element>
@@ -55,13 +79,25 @@ __device__ AnyTile<Element> any_tile(const AttentionCall& call, const BlockPlace
     const char* page = static_cast<const char*>(call.step.pages[tile / kTilesPerPage]);
     const int row = tile % kTilesPerPage * kAnyTile;
     AnyTile<Element> out;
+    out.count = min(kAnyTile, last + 1 - tile * kAnyTile);
+    if constexpr (std::is_same_v<Element, std::int8_t>) {
+        const char* keys = page + call.k_offset + row * call.coded_k.bytes;
+        const char* values = page + call.v_offset + row * call.coded_v.bytes;
+        out.key_row = call.coded_k.bytes;
+        out.value_row = call.coded_v.bytes;
+        out.keys = reinterpret_cast<const Element*>(keys + at.kv_head * call.key_dim);
+        out.values = reinterpret_cast<const Element*>(values + at.kv_head * call.value_dim);
+        const int scale = at.kv_head * static_cast<int>(sizeof(float));
+        out.scales = {keys + call.coded_k.scales + scale, values + call.coded_v.scales + scale,
+                      out.key_row, out.value_row};
+        return out;
+    }
     out.key_row = call.kv_heads * call.key_dim;
     out.value_row = call.kv_heads * call.value_dim;
     out.keys = reinterpret_cast<const Element*>(page + call.k_offset) + row * out.key_row +
                at.kv_head * call.key_dim;
     out.values = reinterpret_cast<const Element*>(page + call.v_offset) + row * out.value_row +
                  at.kv_head * call.value_dim;
-    out.count = min(kAnyTile, last + 1 - tile * kAnyTile);
     return out;
 }
 
@@ -81,9 +117,13 @@ __device__ void any_scores(const AttentionCall& call, const AnyShared& shared,
                 }
             }
         }
+        float factor = call.scale * kLog2E;
+        if constexpr (std::is_same_v<Element, std::int8_t>) {
+            if (p < tile.count) factor *= tile.scales.key(p);
+        }
 #pragma unroll
         for (int h = 0; h < kTileHeads; ++h) {
-            const float score = warp_sum(sums[h]) * (call.scale * kLog2E);
+            const float score = warp_sum(sums[h]) * factor;
             if (lane == 0) shared.weights[h * kAnyTile + p] = p < tile.count ? score : kHidden;
         }
     }
@@ -118,7 +158,8 @@ __device__ void any_add(const AttentionCall& call, const BlockPlace& at, const A
         float sums[kTileHeads] = {};
 #pragma unroll 8
         for (int p = 0; p < tile.count; ++p) {
-            const float value = as_float(tile.values[p * tile.value_row + d]);
+            float value = as_float(tile.values[p * tile.value_row + d]);
+            if constexpr (std::is_same_v<Element, std::int8_t>) value *= tile.scales.value(p);
 #pragma unroll
             for (int h = 0; h < kTileHeads; ++h) {
                 sums[h] = fmaf(shared.weights[h * kAnyTile + p], value, sums[h]);

@@ -1,6 +1,6 @@
 // Kernels of what attention needs before it runs: rotary angles, and the preparation (norm,
 // rotation) and storing of queries, keys and values. Where rows lie in a page:
-// strata/model/geometry.hpp.
+// strata/model/geometry.hpp; what a row looks like: strata/backend/kv_rows.hpp.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 #include <cuda_fp16.h>
 
+#include "engine/backend/cuda/kernels/coded_row.cuh"
 #include "engine/backend/cuda/launch/launch.cuh"
 #include "strata/backend/ops.hpp"
 #include "strata/core/types.hpp"
@@ -40,6 +41,8 @@ struct StoreCall {
     float* k;
     const float* v;
     std::int64_t rows;
+    CodedRow coded_k;
+    CodedRow coded_v;
 };
 
 // Where a head's elements go besides their own place.
@@ -62,10 +65,9 @@ __device__ inline HeadRow stored_head(const StoreCall& call, std::int64_t row, s
     const AttentionShape& shape = call.shape;
     const Position position = call.step.head->first + row;
     char* page = static_cast<char*>(call.step.pages[position / kPageTokens]);
-    const std::size_t element = shape.kv_type == ElementType::f16 ? sizeof(__half) : sizeof(float);
+    const std::size_t element = shape.kv_type == KvType::f16 ? sizeof(__half) : sizeof(float);
     const std::int64_t at = (position % kPageTokens * shape.kv_heads + head) * dim;
-    return {page + offset + static_cast<std::size_t>(at) * element,
-            shape.kv_type == ElementType::f16};
+    return {page + offset + static_cast<std::size_t>(at) * element, shape.kv_type == KvType::f16};
 }
 
 // One warp: RMS norm (no gain: none), rotation, and the result in place and into `to`. `row`: of
@@ -108,7 +110,16 @@ __device__ inline void prepare_head(const QkPreparation& preparation, const floa
     for (std::int64_t d = 2 * pairs + lane; d < dim; d += kWarp) put(d, normalised(d));
 }
 
-// One warp per head of q, k and v of a row.
+// The int8 row of a row of the step.
+__device__ inline char* coded_place(const StoreCall& call, std::int64_t row, std::size_t offset,
+                                    const CodedRow& places) {
+    const Position position = call.step.head->first + row;
+    char* page = static_cast<char*>(call.step.pages[position / kPageTokens]);
+    return page + offset + position % kPageTokens * places.bytes;
+}
+
+// One warp per head of q, k and v of a row. kCodes: rows are int8.
+template <bool kCodes>
 __global__ void store_attention_inputs_kernel(StoreCall call) {
     let_next_start();
     wait_for_previous();
@@ -127,12 +138,26 @@ __global__ void store_attention_inputs_kernel(StoreCall call) {
     head -= shape.heads;
     if (head < shape.kv_heads) {
         float* at = call.k + (row * shape.kv_heads + head) * shape.key_dim;
+        if constexpr (kCodes) {
+            prepare_head(call.preparation, call.preparation.k_gain, row, shape.key_dim, at, {});
+            __syncwarp();
+            store_codes(at, static_cast<int>(shape.key_dim),
+                        coded_place(call, row, shape.k_offset, call.coded_k), call.coded_k,
+                        static_cast<int>(head), static_cast<int>(shape.kv_heads));
+            return;
+        }
         const HeadRow to = stored_head(call, row, head, shape.key_dim, shape.k_offset);
         prepare_head(call.preparation, call.preparation.k_gain, row, shape.key_dim, at, to);
         return;
     }
     head -= shape.kv_heads;
     const float* at = call.v + (row * shape.kv_heads + head) * shape.value_dim;
+    if constexpr (kCodes) {
+        store_codes(at, static_cast<int>(shape.value_dim),
+                    coded_place(call, row, shape.v_offset, call.coded_v), call.coded_v,
+                    static_cast<int>(head), static_cast<int>(shape.kv_heads));
+        return;
+    }
     const HeadRow to = stored_head(call, row, head, shape.value_dim, shape.v_offset);
 #pragma unroll 4
     for (std::int64_t d = threadIdx.x % kWarp; d < shape.value_dim; d += kWarp) to.put(d, at[d]);

@@ -299,6 +299,53 @@ __device__ __forceinline__ void clear_state(PrefillState<Shape>& state) {
     }
 }
 
+// `shared`: where q lies; K and V follow it.
+template <class Shape>
+__device__ __forceinline__ PrefillPlace prefill_place(const AttentionCall& call, unsigned shared) {
+    PrefillPlace at;
+    at.head = static_cast<int>(blockIdx.x);
+    at.kv_head = at.head / call.group;
+    at.row = static_cast<int>(gridDim.y - 1 - blockIdx.y) * Shape::kRows;
+    at.first = static_cast<int>(call.step.head->first);
+    const int left = call.rows - at.row;
+    at.length = at.first + at.row + (left < Shape::kRows ? left : Shape::kRows);
+    at.kv = shared + Shape::kRows * Shape::kChunks * 16;
+    return at;
+}
+
+// What a warp needs at every tile.
+template <class Shape>
+struct PrefillWarp {
+    float factor;   // turns scores into units of log2
+    int first;      // position of its first row
+    unsigned q;     // its rows in shared memory; these three with the lane's offset
+    unsigned keys;  // from a stage's start
+    unsigned values;
+
+    __device__ __forceinline__ PrefillWarp(const AttentionCall& call, const PrefillPlace& at,
+                                           unsigned shared) {
+        const int row = static_cast<int>(threadIdx.x) / kWarp * Shape::kStrips * 16;
+        factor = call.scale * kLog2E;
+        first = at.first + at.row + row;
+        q = shared + row * Shape::kChunks * 16 + lane_offset<Shape>(false);
+        keys = lane_offset<Shape>(true);
+        values = lane_offset<Shape>(false) + Shape::kTileChunks * 16;
+    }
+
+    // Adds what the warp's rows see of a tile whose K and V lie at `stage`.
+    __device__ __forceinline__ void attend(PrefillState<Shape>& state, int tile,
+                                           unsigned stage) const {
+        const int begin = tile * Shape::kTile;
+        if (begin > first + Shape::kStrips * 16 - 1) return;
+        PrefillScores<Shape> scores;
+        score_rows<Shape>(q, stage + keys, scores);
+        const int seen = first + 1 - begin;
+        if (seen < Shape::kTile) hide_later<Shape>(scores, seen);
+        soften_rows<Shape>(state, scores, factor);
+        add_values<Shape>(state, scores, stage + values);
+    }
+};
+
 // Grid: heads, tiles of rows; those that see most start first.
 template <int kDim>
 __global__ void __launch_bounds__(PrefillShape<kDim>::kThreads,
@@ -308,39 +355,19 @@ __global__ void __launch_bounds__(PrefillShape<kDim>::kThreads,
     extern __shared__ __align__(1024) uint4 prefill_shared[];
     wait_for_previous();
     let_next_start();
-    PrefillPlace at;
-    at.head = static_cast<int>(blockIdx.x);
-    at.kv_head = at.head / call.group;
-    at.row = static_cast<int>(gridDim.y - 1 - blockIdx.y) * Shape::kRows;
-    at.first = static_cast<int>(call.step.head->first);
-    const int left = call.rows - at.row;
-    at.length = at.first + at.row + (left < Shape::kRows ? left : Shape::kRows);
     const unsigned q = shared_address(prefill_shared);
-    at.kv = q + Shape::kRows * Shape::kChunks * 16;
+    const PrefillPlace at = prefill_place<Shape>(call, q);
     const int tiles = (at.length + Shape::kTile - 1) / Shape::kTile;
     copy_tile<Shape>(call, at, 0);
     place_query_rows<Shape>(call, at, reinterpret_cast<char*>(prefill_shared));
     PrefillState<Shape> state;
     clear_state(state);
-    const float factor = call.scale * kLog2E;
-    const int warp_row = static_cast<int>(threadIdx.x) / kWarp * Shape::kStrips * 16;
-    const int warp_first = at.first + at.row + warp_row;
-    const unsigned warp_q = q + warp_row * Shape::kChunks * 16 + lane_offset<Shape>(false);
-    const unsigned key_lane = lane_offset<Shape>(true);
-    const unsigned value_lane = lane_offset<Shape>(false) + Shape::kTileChunks * 16;
+    const PrefillWarp<Shape> warp(call, at, q);
     for (int tile = 0; tile < tiles; ++tile) {
         wait_for_copies<0>();
         __syncthreads();
         if (tile + 1 < tiles) copy_tile<Shape>(call, at, tile + 1);
-        const int begin = tile * Shape::kTile;
-        if (begin > warp_first + Shape::kStrips * 16 - 1) continue;
-        const unsigned stage = at.kv + tile % Shape::kStages * (2 * Shape::kTileChunks * 16);
-        PrefillScores<Shape> scores;
-        score_rows<Shape>(warp_q, stage + key_lane, scores);
-        const int seen = warp_first + 1 - begin;
-        if (seen < Shape::kTile) hide_later<Shape>(scores, seen);
-        soften_rows<Shape>(state, scores, factor);
-        add_values<Shape>(state, scores, stage + value_lane);
+        warp.attend(state, tile, at.kv + tile % Shape::kStages * (2 * Shape::kTileChunks * 16));
     }
     write_prefill_rows<Shape>(call, at, state);
 }

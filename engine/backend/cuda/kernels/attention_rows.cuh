@@ -1,6 +1,7 @@
-// Attention of few rows over many positions, K and V in half precision, head sizes that tensor
-// cores like: bound by reading K and V once. One block computes up to eight query heads of one K/V
-// head for one row and a part of the positions (attention_splits.cuh).
+// Attention of few rows over many positions, K and V in half precision (as codes:
+// attention_codes.cuh), head sizes that tensor cores like: bound by reading K and V once. One block
+// computes up to eight query heads of one K/V head for one row and a part of the positions
+// (attention_splits.cuh).
 //
 // How a warp computes sixteen positions:
 //  1. Scores^T = K q^T as m16n8k16 products: positions are the rows, the heads the columns. K goes
@@ -14,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_fp16.h>
 
@@ -77,10 +79,21 @@ struct TileSource {
         return static_cast<std::size_t>((in_page * call->kv_heads + kv_head) * kDim) *
                sizeof(__half);
     }
+    // Of an int8 row: to its start.
+    __device__ __forceinline__ std::size_t coded(int position, const CodedRow& places) const {
+        const int seen = position < last ? position : last;
+        return static_cast<std::size_t>(seen % static_cast<int>(kPageTokens) * places.bytes);
+    }
 };
 
+// Positions of K and of V as a warp holds them; `Element`: what rows are made of.
+template <int kDim, class Element>
+struct KeyTile;
+template <int kDim, class Element>
+struct ValueTile;
+
 template <int kDim>
-struct KeyTile {
+struct KeyTile<kDim, __half> {
     uint4 of[2][kDim / 32];  // positions lane / 4 and + 8; dimensions 32 j + 8 (lane % 4) ..
 
     __device__ __forceinline__ void load(const TileSource& from, const char* page, int tile) {
@@ -96,7 +109,7 @@ struct KeyTile {
 };
 
 template <int kDim>
-struct ValueTile {
+struct ValueTile<kDim, __half> {
     uint4 of[4][kDim /
                 64];  // positions 2 (lane % 4) + {0, 1, 8, 9}; dimensions 64 j + 8 (lane / 4) ..
 
@@ -172,8 +185,9 @@ struct WarpState {
 
 // Scores of a tile in units of log2: [0], [1]: position lane / 4, this lane's heads; [2], [3]: + 8.
 template <int kDim>
-__device__ __forceinline__ void score_tile(const KeyTile<kDim>& keys, const uint4* fragments,
-                                           const float (&factors)[2], float (&scores)[4]) {
+__device__ __forceinline__ void score_tile(const KeyTile<kDim, __half>& keys,
+                                           const uint4* fragments, const float (&factors)[2],
+                                           float (&scores)[4]) {
     float high[4] = {};
     float low[4] = {};
 #pragma unroll
@@ -218,7 +232,8 @@ __device__ __forceinline__ void soften_tile(WarpState<kDim>& state, float (&scor
 }
 
 template <int kDim>
-__device__ __forceinline__ void add_tile(WarpState<kDim>& state, const ValueTile<kDim>& values,
+__device__ __forceinline__ void add_tile(WarpState<kDim>& state,
+                                         const ValueTile<kDim, __half>& values,
                                          const float (&weights)[4]) {
     const SplitPair early = split_pair(weights[0], weights[1]);
     const SplitPair late = split_pair(weights[2], weights[3]);
@@ -297,16 +312,16 @@ __device__ void join_warps(WarpState<kDim>& state, int heads, const BlockResult&
 
 // Tiles share.begin + warp, + kWarps, ...; the next tile's keys are on their way while one is
 // computed.
-template <int kDim>
+template <int kDim, class Element>
 __device__ __forceinline__ void attend_tiles(const TileSource& source, int begin, int end,
                                              const uint4* fragments, const float* all_factors,
-                                             KeyTile<kDim>& keys, const char* page,
+                                             KeyTile<kDim, Element>& keys, const char* page,
                                              WarpState<kDim>& state) {
     constexpr int kWarps = rows_kernel_warps(kDim);
     const int lane = threadIdx.x % kWarp;
     const float factors[2] = {all_factors[lane % 4 * 2], all_factors[lane % 4 * 2 + 1]};
     for (int tile = begin; tile < end; tile += kWarps) {
-        ValueTile<kDim> values;
+        ValueTile<kDim, Element> values;
         values.load(source, page, tile);
         const bool more = tile + kWarps < end;
         if (more) page = source.page(tile + kWarps);
@@ -323,18 +338,30 @@ __device__ __forceinline__ void attend_tiles(const TileSource& source, int begin
 
 // The fresh row of the step: a warp prepares each of the block's query heads in `heads`, and where
 // the block has the row's position (`stores`), one the key and one the value, into the page.
-template <int kDim>
+template <int kDim, class Element>
 __device__ void prepare_fresh_row(const AttentionCall& call, const BlockPlace& at, int position,
                                   bool stores, float* heads) {
     const int lane = threadIdx.x % kWarp;
+    constexpr bool kCodes = std::is_same_v<Element, std::int8_t>;
     const int tasks = at.heads + (stores ? 2 : 0);
     const auto stored = [&](std::size_t offset) {
         char* page = static_cast<char*>(call.step.pages[position / static_cast<int>(kPageTokens)]);
         const int row = position % static_cast<int>(kPageTokens) * call.kv_heads + at.kv_head;
         return HeadRow{page + offset + static_cast<std::size_t>(row * kDim) * sizeof(__half), true};
     };
+    const auto coded = [&](std::size_t offset, const CodedRow& places) {
+        char* page = static_cast<char*>(call.step.pages[position / static_cast<int>(kPageTokens)]);
+        return page + offset + position % static_cast<int>(kPageTokens) * places.bytes;
+    };
     for (int n = threadIdx.x / kWarp; n < tasks; n += rows_kernel_warps(kDim)) {
-        if (n > at.heads) {
+        if constexpr (kCodes) {
+            if (n > at.heads) {
+                store_codes(call.fresh_v + at.kv_head * kDim, kDim,
+                            coded(call.v_offset, call.coded_v), call.coded_v, at.kv_head,
+                            call.kv_heads);
+                continue;
+            }
+        } else if (n > at.heads) {
             const HeadRow to = stored(call.v_offset);
             for (int d = lane; d < kDim; d += kWarp) {
                 to.put(d, call.fresh_v[at.kv_head * kDim + d]);
@@ -348,13 +375,19 @@ __device__ void prepare_fresh_row(const AttentionCall& call, const BlockPlace& a
         for (int d = lane; d < kDim; d += kWarp) head[d] = from[d];
         __syncwarp();
         prepare_head(call.preparation, key ? call.preparation.k_gain : call.preparation.q_gain, 0,
-                     kDim, head, key ? stored(call.k_offset) : HeadRow{});
+                     kDim, head, key && !kCodes ? stored(call.k_offset) : HeadRow{});
+        if constexpr (kCodes) {
+            if (!key) continue;
+            __syncwarp();
+            store_codes(head, kDim, coded(call.k_offset, call.coded_k), call.coded_k, at.kv_head,
+                        call.kv_heads);
+        }
     }
     __syncthreads();
 }
 
 // Grid: splits, kv_heads * head_tiles, rows of the launch.
-template <int kDim>
+template <int kDim, class Element>
 __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     attention_rows_kernel(const __grid_constant__ AttentionCall call) {
     constexpr int kWarps = rows_kernel_warps(kDim);
@@ -374,7 +407,7 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     const int begin = share.begin + static_cast<int>(threadIdx.x) / kWarp;
     const bool fresh = call.fresh_k != nullptr;
     const bool stores = fresh && share.end == tiles;
-    KeyTile<kDim> keys;
+    KeyTile<kDim, Element> keys;
     const char* page = begin < share.end ? source.page(begin) : nullptr;
     // Rows of earlier steps can be asked for before this step's row is there.
     const bool early = fresh && begin < min(share.end, tiles - 1);
@@ -384,7 +417,7 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     if (late && !stores) keys.load(source, page, begin);
     auto* work = reinterpret_cast<float*>(shared + kDim / 16 * kWarp);
     if (fresh) {
-        prepare_fresh_row<kDim>(call, at, last, stores, work);
+        prepare_fresh_row<kDim, Element>(call, at, last, stores, work);
         place_queries<kDim>(work, kDim, at.heads, call.scale, shared, factors);
     } else {
         const std::int64_t head = static_cast<std::int64_t>(at.row) * call.heads + at.head;
@@ -395,7 +428,7 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     if (late && stores) keys.load(source, page, begin);
     WarpState<kDim> state;
     state.clear();
-    attend_tiles<kDim>(source, begin, share.end, shared, factors, keys, page, state);
+    attend_tiles<kDim, Element>(source, begin, share.end, shared, factors, keys, page, state);
     const BlockResult result{work, largest, sums};
     join_warps<kDim>(state, at.heads, result);
     finish_block<4>(call, at, share.active, result);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/backend/cuda/kernels/coded_row.cuh"
 #include "engine/backend/cuda/launch/launch.cuh"
 #include "strata/backend/ops.hpp"
 #include "strata/core/types.hpp"
@@ -57,6 +58,8 @@ struct AttentionCall {
     const float* fresh_k;
     const float* fresh_v;
     QkPreparation preparation;
+    CodedRow coded_k;  // of int8 rows
+    CodedRow coded_v;
 };
 
 __host__ __device__ constexpr int tile_heads_max(int group) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "engine/backend/cuda/kernels/attention_any.cuh"
+#include "engine/backend/cuda/kernels/attention_codes.cuh"
 #include "engine/backend/cuda/kernels/attention_inputs.cuh"
 #include "engine/backend/cuda/kernels/attention_prefill.cuh"
 #include "engine/backend/cuda/kernels/attention_rows.cuh"
@@ -52,7 +53,7 @@ bool has_half_products() {
 
 bool fits_products(const AttentionShape& shape, Rows q, Rows out) {
     const std::int64_t dim = shape.key_dim;
-    return shape.kv_type == ElementType::f16 && shape.value_dim == dim && shape.scale > 0.0F &&
+    return shape.kv_type != KvType::f32 && shape.value_dim == dim && shape.scale > 0.0F &&
            (dim == 64 || dim == 128 || dim == 256) && is_aligned(q.values) &&
            is_aligned(out.values) && is_aligned(nullptr, shape.k_offset) &&
            is_aligned(nullptr, shape.v_offset) && has_half_products();
@@ -78,36 +79,45 @@ AttentionCall attention_call(const StepView& step, const AttentionShape& shape, 
     call.partials = scratch.partials;
     call.counters = scratch.counters;
     call.rows = static_cast<int>(q.rows);
+    call.coded_k = coded_row(shape.k_rows());
+    call.coded_v = coded_row(shape.v_rows());
     return call;
 }
 
 template <int kDim>
-void start_rows(cudaStream_t stream, dim3 grid, const AttentionCall& call) {
+void start_rows(cudaStream_t stream, dim3 grid, const AttentionCall& call, KvType type) {
     launch(stream, grid, dim3(rows_kernel_warps(kDim) * kWarp),
            static_cast<std::size_t>(rows_kernel_shared_bytes(kDim, call.group)),
-           attention_rows_kernel<kDim>, call);
+           type == KvType::int8 ? attention_rows_kernel<kDim, std::int8_t>
+                                : attention_rows_kernel<kDim, __half>,
+           call);
 }
 
-void start_split(cudaStream_t stream, dim3 grid, const AttentionCall& call, bool fast, bool half) {
+void start_split(cudaStream_t stream, dim3 grid, const AttentionCall& call, bool fast,
+                 KvType type) {
     if (fast) {
-        if (call.key_dim == 64) return start_rows<64>(stream, grid, call);
-        if (call.key_dim == 128) return start_rows<128>(stream, grid, call);
-        return start_rows<256>(stream, grid, call);
+        if (call.key_dim == 64) return start_rows<64>(stream, grid, call, type);
+        if (call.key_dim == 128) return start_rows<128>(stream, grid, call, type);
+        return start_rows<256>(stream, grid, call, type);
     }
     const auto bytes =
         static_cast<std::size_t>(any_kernel_shared_bytes(call.key_dim, call.value_dim));
     const dim3 block(kAnyWarps * kWarp);
-    launch(stream, grid, block, bytes,
-           half ? attention_any_kernel<__half> : attention_any_kernel<float>, call);
+    auto* kernel = attention_any_kernel<float>;
+    if (type == KvType::f16) kernel = attention_any_kernel<__half>;
+    if (type == KvType::int8) kernel = attention_any_kernel<std::int8_t>;
+    launch(stream, grid, block, bytes, kernel, call);
 }
 
 template <int kDim>
-void start_prefill(cudaStream_t stream, const AttentionCall& call) {
+void start_prefill(cudaStream_t stream, const AttentionCall& call, KvType type) {
     using Shape = PrefillShape<kDim>;
     const dim3 grid(static_cast<unsigned>(call.heads),
                     static_cast<unsigned>(ceil_div(call.rows, Shape::kRows)));
-    launch(stream, grid, dim3(Shape::kThreads), Shape::kSharedBytes, attention_prefill_kernel<kDim>,
-           call);
+    const bool codes = type == KvType::int8;
+    launch(stream, grid, dim3(Shape::kThreads),
+           codes ? PrefillCodes<Shape>::kSharedBytes : Shape::kSharedBytes,
+           codes ? attention_prefill_codes_kernel<kDim> : attention_prefill_kernel<kDim>, call);
 }
 
 }  // namespace
@@ -130,11 +140,15 @@ void launch_store_attention_inputs(cudaStream_t stream, const StepView& step,
     STRATA_INVARIANT(k.cols == shape.kv_heads * shape.key_dim && k.rows == q.rows);
     STRATA_INVARIANT(v.cols == shape.kv_heads * shape.value_dim && v.rows == q.rows);
     STRATA_INVARIANT(2 * preparation.rope_pairs <= shape.key_dim);
-    const StoreCall call{step,     shape,    preparation, shape.query_stride(),
-                         q.values, k.values, v.values,    q.rows};
+    const StoreCall call{
+        step,     shape,    preparation, shape.query_stride(),      q.values,
+        k.values, v.values, q.rows,      coded_row(shape.k_rows()), coded_row(shape.v_rows())};
     const std::int64_t tasks = q.rows * (shape.heads + 2 * shape.kv_heads);
     const auto blocks = static_cast<unsigned>(ceil_div<std::int64_t>(tasks, kThreads / kWarp));
-    launch(stream, dim3(blocks), dim3(kThreads), 0, store_attention_inputs_kernel, call);
+    launch(stream, dim3(blocks), dim3(kThreads), 0,
+           shape.kv_type == KvType::int8 ? store_attention_inputs_kernel<true>
+                                         : store_attention_inputs_kernel<false>,
+           call);
 }
 
 std::int64_t attention_partial_floats(const AttentionShape& shape, std::int64_t rows,
@@ -168,9 +182,9 @@ void launch_attention(cudaStream_t stream, const StepView& step, const Attention
         call.preparation = fresh->preparation;
     }
     if (fast && !exact && q.rows >= kTiledRowsMin) {
-        if (shape.key_dim == 64) return start_prefill<64>(stream, call);
-        if (shape.key_dim == 128) return start_prefill<128>(stream, call);
-        return start_prefill<256>(stream, call);
+        if (shape.key_dim == 64) return start_prefill<64>(stream, call, shape.kv_type);
+        if (shape.key_dim == 128) return start_prefill<128>(stream, call, shape.kv_type);
+        return start_prefill<256>(stream, call, shape.kv_type);
     }
     const std::int64_t splits = splits_of(shape, q.rows, scratch.multiprocessors, exact);
     const std::int64_t most = rows_per_launch(q.rows, splits);
@@ -179,7 +193,7 @@ void launch_attention(cudaStream_t stream, const StepView& step, const Attention
         const dim3 grid(static_cast<unsigned>(splits),
                         static_cast<unsigned>(shape.kv_heads * head_tiles(shape)),
                         static_cast<unsigned>(std::min(most, q.rows - row)));
-        start_split(stream, grid, call, fast, shape.kv_type == ElementType::f16);
+        start_split(stream, grid, call, fast, shape.kv_type);
     }
 }
 

@@ -31,8 +31,8 @@ struct AttentionScratch {
 [[nodiscard]] std::int64_t attention_counters(const AttentionShape& shape, std::int64_t rows);
 
 // Steps of at least this many rows take tensor-core tiles in half precision where K and V are f16
-// and heads have 64, 128 or 256 elements, unless `exact`: results are within 2e-3 of the formula
-// instead of 2e-5.
+// or int8 and heads have 64, 128 or 256 elements, unless `exact`: results are within 2e-3 of the
+// formula instead of 2e-5.
 inline constexpr std::int64_t kTiledRowsMin = 9;
 
 // What a step of one row gives attention to prepare and to store by itself.
