@@ -13,15 +13,15 @@ export class ServerError extends Error {
   }
 }
 
-/** @returns {Record<string, string>} */
-function headers() {
+/** @param {string} path @param {RequestInit} options @returns {Promise<Response>} */
+async function fetchWithKey(path, options) {
   const key = sessionStorage.getItem(KEY);
-  return key ? { authorization: `Bearer ${key}` } : {};
-}
-
-/** @param {Response} response */
-function noteStatus(response) {
-  if (response.status === 401) byId("key-form").hidden = false;
+  const headers = new Headers(options.headers);
+  if (key) headers.set("authorization", `Bearer ${key}`);
+  const response = await fetch(path, { ...options, headers });
+  // What was asked with the key before, or with none, says nothing about the one that was given since.
+  if (response.status === 401 && key === sessionStorage.getItem(KEY)) byId("key-form").hidden = false;
+  return response;
 }
 
 export function watchKeyForm() {
@@ -40,8 +40,7 @@ export function hasKey() {
 
 /** @param {string} path @returns {Promise<any>} */
 export async function getJson(path) {
-  const response = await fetch(path, { headers: headers(), cache: "no-store" });
-  noteStatus(response);
+  const response = await fetchWithKey(path, { cache: "no-store" });
   if (!response.ok) throw new ServerError(await errorText(response), response.status);
   return response.json();
 }
@@ -51,10 +50,8 @@ export async function getJson(path) {
  * @param {"POST"|"DELETE"} method @param {string} path @param {object} [body]
  */
 export async function send(method, path, body) {
-  const asked = headers();
-  if (body) asked["content-type"] = "application/json";
-  const response = await fetch(path, { method, headers: asked, body: body ? JSON.stringify(body) : undefined });
-  noteStatus(response);
+  const response = await fetchWithKey(path, body
+    ? { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) } : { method });
   if (!response.ok) throw new ServerError(await errorText(response), response.status);
 }
 
@@ -74,9 +71,9 @@ async function errorText(response) {
  * @returns {AsyncGenerator<any>}
  */
 export async function* chat(request, signal) {
-  const response = await fetch("/v1/chat/completions", {
+  const response = await fetchWithKey("/v1/chat/completions", {
     method: "POST",
-    headers: { ...headers(), "content-type": "application/json" },
+    headers: { "content-type": "application/json" },
     body: JSON.stringify({
       ...request, stream: true, stream_options: { include_usage: true }, return_progress: true,
     }),
@@ -85,7 +82,6 @@ export async function* chat(request, signal) {
     if (signal.aborted) throw error;
     throw new ServerError("the server cannot be reached: is strata-serve running?", 0);
   });
-  noteStatus(response);
   if (!response.ok || !response.body) throw new ServerError(await errorText(response), response.status);
   yield* chunks(response.body, signal);
 }
