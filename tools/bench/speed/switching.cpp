@@ -28,7 +28,7 @@ double ms_since(TimePoint began) {
 // What a request told.
 class Listener : public EngineEvents {
   public:
-    void resumed(const PromptPlan&) override {}
+    void resumed(const PromptPlan&, std::uint64_t) override {}
     void progress(Position, double, double) override {}
     void token(TokenId id, const std::optional<TokenReport>&) override {
         if (!written) first_token_ms = ms_since(began);
