@@ -8,7 +8,7 @@
 # part. SANITIZE=0 leaves compute-sanitizer, the longest part, out.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-tests=(row_layer_test products_test ops_rows_test ops_attention_test ops_delta_test ops_moe_test)
+tests=(row_layer_test products_test ops_rows_test ops_attention_test kv_rows_test ops_delta_test ops_moe_test)
 programs=(strata-bench strata-engine strata-serve)
 bin=${1:-}
 if [ -z "$bin" ]; then
@@ -35,11 +35,14 @@ grep -E "median difference|left out|All tests passed|FAILED" "$out/reference.txt
 
 echo "== parity of the conversation cache, the demo model"
 parity() {
+    local words="$*" said
+    said="$out/parity_${words// /_}.txt"
     timeout 120 python3 tools/conversation_cache_parity.py --engine "$bin/strata-engine" --server "$bin/strata-serve" \
-        --model "$demo" --scenario "$1" > "$out/parity_$1.txt" 2>&1 && echo "$1 passed" || { echo "$1 FAILED: $(tail -1 "$out/parity_$1.txt")"; false; }
+        --model "$demo" --scenario "$@" > "$said" 2>&1 && echo "$words passed" || { echo "$words FAILED: $(tail -1 "$said")"; false; }
 }
 export -f parity; export bin demo out
-printf '%s\n' reuse exchange pressure oversized admission root flood supersede steering identity release |
+printf '%s\n' reuse exchange pressure oversized admission root flood supersede steering identity release \
+    "reuse --kv int8" "exchange --kv int8" "identity --kv int8" |
     xargs -P 6 -I{} bash -c 'parity {}' || failed=1
 
 echo "== strata-serve --device cuda"
@@ -61,6 +64,8 @@ done
 for geometry in qwen3-8b:q4_k qwen3-next-80b-a3b:q4_k; do
     measure "$geometry" --cache 65536 --repeat 2
 done
+measure qwen3-8b:q4_k --kv int8 --prefill 8192 --decode 128 --repeat 2
+measure qwen3-8b:q4_k --kv int8 --cache 65536 --repeat 2
 
 if [ "${SANITIZE:-1}" = 1 ] && command -v compute-sanitizer >/dev/null; then
     sanitize() {

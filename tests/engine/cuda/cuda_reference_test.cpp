@@ -16,6 +16,10 @@ constexpr std::int64_t kChunk = 512;
 constexpr double kExactDifferenceMax = 1.0e-3;
 constexpr double kFastMedianMax = 0.2;  // bf16 products
 constexpr double kFastDifferenceMax = 0.4;
+// What int8 rows cost these models in themselves (tests/engine/model/int8_rows_test.cpp), and a
+// tenth for codes that the last bit of a number tips over.
+constexpr double kInt8MedianMax = 0.165;
+constexpr double kInt8DifferenceMax = 0.275;
 
 const std::vector<std::string> kModels = {"llama",      "qwen2",   "qwen3",      "qwen3_moe",
                                           "qwen3_next", "qwen3_5", "qwen3_5_moe"};
@@ -49,7 +53,8 @@ std::vector<Recorded> prompts_of_model(const std::string& name) {
 // Differences at the recorded positions, the largest last. Where two experts are nearly equal, half
 // precision may take the other one, and the logits are those of another path: positions behind a
 // token that took other experts than on the CPU are listed and left out.
-std::vector<double> check_fast(const std::string& name, const Loaded& fast, const Loaded& precise) {
+std::vector<double> check_fast(const std::string& name, const Loaded& fast, const Loaded& precise,
+                               double difference_max) {
     std::vector<double> out;
     for (const Recorded& prompt : prompts_of_model(name)) {
         INFO(name << ", prompt of " << prompt.ids.size() << " tokens");
@@ -71,10 +76,19 @@ std::vector<double> check_fast(const std::string& name, const Loaded& fast, cons
                               << " took other experts and is left out, difference " << difference);
                 }
             });
-        if (same_path) check_continuation(conversation, prompt, logits, kFastDifferenceMax);
+        if (same_path) check_continuation(conversation, prompt, logits, difference_max);
     }
     std::sort(out.begin(), out.end());
     return out;
+}
+
+void check_differences(const std::string& name, const std::vector<double>& sorted,
+                       double median_max, double most) {
+    REQUIRE(!sorted.empty());
+    WARN(name << ": median difference " << sorted[sorted.size() / 2] << ", largest "
+              << sorted.back() << " of " << sorted.size() << " positions");
+    CHECK(sorted[sorted.size() / 2] <= median_max);
+    CHECK(sorted.back() <= most);
 }
 
 }  // namespace
@@ -100,12 +114,23 @@ TEST_CASE("a CUDA device that computes fast stays within half precision of the r
         const Loaded fast = load_model(make_cuda_device({}), name, KvType::f16, true);
         const Loaded precise =
             load_model(make_cpu_device({2, "auto", true}), name, KvType::f32, true);
-        const std::vector<double> sorted = check_fast(name, fast, precise);
-        REQUIRE(!sorted.empty());
-        WARN(name << ": median difference " << sorted[sorted.size() / 2] << ", largest "
-                  << sorted.back() << " of " << sorted.size() << " positions");
-        CHECK(sorted[sorted.size() / 2] <= kFastMedianMax);
-        CHECK(sorted.back() <= kFastDifferenceMax);
+        check_differences(name, check_fast(name, fast, precise, kFastDifferenceMax), kFastMedianMax,
+                          kFastDifferenceMax);
+    }
+}
+
+TEST_CASE("int8 rows on a CUDA device cost what their rounding costs") {
+    for (const std::string& name : kModels) {
+        const Loaded precise =
+            load_model(make_cpu_device({2, "auto", true}), name, KvType::f32, true);
+        const Loaded exact = load_model(make_cuda_device({0, true}), name, KvType::int8, true);
+        check_differences(name + ", exact",
+                          check_fast(name, exact, precise, 2 * kInt8DifferenceMax), kInt8MedianMax,
+                          kInt8DifferenceMax);
+        const Loaded fast = load_model(make_cuda_device({}), name, KvType::int8, true);
+        const double most = kFastDifferenceMax + kInt8DifferenceMax;
+        check_differences(name + ", fast", check_fast(name, fast, precise, 2 * most),
+                          kFastMedianMax + kInt8MedianMax, most);
     }
 }
 
@@ -114,8 +139,9 @@ TEST_CASE("two runs of a CUDA device are bit-identical") {
         INFO(name);
         const Recorded prompt = prompts_of_model(name).back();
         std::vector<std::vector<float>> runs;
-        for (int run = 0; run < 2; ++run) {
-            const Loaded model = load_on_cuda(name, KvType::f16, false);
+        for (int run = 0; run < 4; ++run) {
+            const KvType type = run < 2 ? KvType::f16 : KvType::int8;
+            const Loaded model = load_on_cuda(name, type, false);
             Conversation conversation(*model.runner, prompt.ids.size() + 8);
             std::vector<float> logits = conversation.read(prompt.ids, kChunk);
             for (int step = 0; step < 8; ++step) {
@@ -125,20 +151,23 @@ TEST_CASE("two runs of a CUDA device are bit-identical") {
             runs.push_back(std::move(logits));
         }
         CHECK(runs[0] == runs[1]);
+        CHECK(runs[2] == runs[3]);
     }
 }
 
 TEST_CASE("exact results of a CUDA device do not depend on the chunks") {
     for (const std::string& name : kModels) {
-        INFO(name);
-        const Loaded model = load_on_cuda(name, KvType::f16, true);
-        const Recorded prompt = prompts_of_model(name).back();
-        Conversation whole(*model.runner, prompt.ids.size());
-        const std::vector<float> wanted = whole.read(prompt.ids, kChunk);
-        for (const std::int64_t chunk : {1, 7, 64}) {
-            INFO("chunks of " << chunk);
-            Conversation cut(*model.runner, prompt.ids.size());
-            CHECK(cut.read(prompt.ids, chunk) == wanted);
+        for (const KvType type : {KvType::f16, KvType::int8}) {
+            INFO(name << ", " << kv_type_name(type));
+            const Loaded model = load_on_cuda(name, type, true);
+            const Recorded prompt = prompts_of_model(name).back();
+            Conversation whole(*model.runner, prompt.ids.size());
+            const std::vector<float> wanted = whole.read(prompt.ids, kChunk);
+            for (const std::int64_t chunk : {1, 7, 64}) {
+                INFO("chunks of " << chunk);
+                Conversation cut(*model.runner, prompt.ids.size());
+                CHECK(cut.read(prompt.ids, chunk) == wanted);
+            }
         }
     }
 }
