@@ -17,6 +17,7 @@ from parity.engine import resident_kib  # noqa: E402
 MIB, RATE_MIB_S = 96, 64
 OWN_MIB_MAX = 32  # of the interpreter
 WAIT_S = 30
+ROUNDS = 3  # a loaded machine may hear of the beginning late once, not each time
 
 
 class Ballast(unittest.TestCase):
@@ -32,18 +33,27 @@ class Ballast(unittest.TestCase):
         for stream in (process.stdin, process.stdout, process.stderr):
             stream.close()
 
-    def test_it_holds_at_the_set_rate_until_stdin_ends(self):
+    def hold(self):
+        """Holds until stdin ends. -> seconds that the taking took"""
         process = self.start("--mib", MIB, "--rate-mib-s", RATE_MIB_S)
         self.assertEqual(process.stdout.readline(), "taking\n")
         began = time.monotonic()
         self.assertTrue(process.stdout.readline().startswith(f"holding {MIB} MiB"))
-        # The last step of 16 MiB begins when the ones before it are due.
-        self.assertGreaterEqual(time.monotonic() - began, (MIB - 16) / RATE_MIB_S * 0.9)
+        took = time.monotonic() - began
         held = resident_kib(process.pid) / 1024
         self.assertTrue(MIB <= held <= MIB + OWN_MIB_MAX, held)
         process.stdin.close()
         self.assertEqual(process.stdout.readline(), "gone\n")
         self.assertEqual(process.wait(WAIT_S), 0)
+        return took
+
+    def test_it_holds_at_the_set_rate_until_stdin_ends(self):
+        # The last step of 16 MiB begins when the ones before it are due.
+        wanted, took = (MIB - 16) / RATE_MIB_S * 0.9, 0
+        for _ in range(ROUNDS):
+            if took < wanted:
+                took = self.hold()
+        self.assertGreaterEqual(took, wanted)
 
     def test_it_ends_after_its_time(self):
         process = self.start("--mib", 16, "--hold-s", 0.3)

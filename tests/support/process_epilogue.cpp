@@ -17,7 +17,7 @@ namespace strata::tests {
 
 namespace {
 
-constexpr std::chrono::milliseconds kSettle{1000};
+constexpr std::chrono::milliseconds kSettle{10'000};  // on a loaded machine, too
 constexpr std::chrono::milliseconds kPause{10};
 
 std::vector<std::string> entries(const std::string& folder) {

@@ -9,7 +9,7 @@ from .world import FLOOR_MIB
 
 PLENTY_MIB = 1 << 20
 IDLE_CHECK_S = 2.0  # STRATA_CONV_PRESSURE_MS
-PATIENCE_S = 1.0  # for a busy machine, where a scripted reading is the subject and not the time
+PATIENCE_S = 10.0  # for a busy machine, where a scripted reading is the subject and not the time
 CHATS = 4
 SYSTEM_TOKENS = 320
 # One event on stderr, in exactly this form.

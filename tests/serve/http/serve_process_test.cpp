@@ -1,4 +1,5 @@
 // strata-serve as a process, with the fake engine: what only shows between real processes.
+#include <algorithm>
 #include <csignal>
 #include <sstream>
 #include <string>
@@ -22,7 +23,8 @@ std::string chat(const std::string& fields) {
     return R"({"messages":[{"role":"user","content":"hi"}])" + fields + "}";
 }
 
-const std::string kStream = R"(,"stream":true,"max_tokens":2000)";
+// More than a minute of the slow engine: longer than any wait for its end.
+const std::string kStream = R"(,"stream":true,"max_tokens":3500)";
 
 ServerOptions engine_with(std::vector<std::string> engine) {
     ServerOptions options;
@@ -73,6 +75,32 @@ std::string status_of(const ServerProcess& server) {
     return response ? response->body : "";
 }
 
+bool status_becomes(const ServerProcess& server, const std::string& words) {
+    return eventually([&] { return status_of(server).find(words) != std::string::npos; });
+}
+
+// How long a server takes to end that has idle connections and no request.
+Wait end_with_idle_connections(int signal_number) {
+    ServerProcess server(engine_with({}));
+    HttpClient used(server.port());
+    REQUIRE(used.send(get_request("/health")));
+    REQUIRE(used.response());
+    HttpClient streamed(server.port());
+    REQUIRE(streamed.send(post_request(kPath, chat(R"(,"stream":true,"max_tokens":2)"))));
+    while (streamed.event()) {
+    }
+    REQUIRE(streamed.body_ended());
+    const HttpClient unused(server.port());
+    REQUIRE(server.engine_pid() > 0);
+    const auto began = std::chrono::steady_clock::now();
+    server.signal(signal_number);
+    CHECK(used.closed_within(kPatience));
+    CHECK(server.wait_exit() == 0);
+    const auto took = std::chrono::steady_clock::now() - began;
+    CHECK(server.log_has("leaving"));
+    return std::chrono::duration_cast<Wait>(took);
+}
+
 }  // namespace
 
 TEST_CASE("a chat is answered through the engine") {
@@ -106,8 +134,7 @@ TEST_CASE("a running request stops when its client leaves") {
     begin_stream(client);
     CHECK(status_of(server).find("generating") != std::string::npos);
     client.close();
-    CHECK(eventually(
-        [&] { return status_of(server).find(R"("state":"idle")") != std::string::npos; }, 500ms));
+    CHECK(status_becomes(server, R"("state":"idle")"));
     CHECK(server.log_has("the client left"));
 }
 
@@ -117,12 +144,10 @@ TEST_CASE("a waiting request leaves the queue when its client leaves") {
     begin_stream(running);
     HttpClient waiting(server.port());
     REQUIRE(waiting.send(post_request(kPath, chat(kStream))));
-    REQUIRE(
-        eventually([&] { return status_of(server).find(R"("queued":1)") != std::string::npos; }));
+    REQUIRE(status_becomes(server, R"("queued":1)"));
     waiting.close();
-    CHECK(eventually([&] { return status_of(server).find(R"("queued":0)") != std::string::npos; },
-                     500ms));
-    CHECK(running.event(1s));
+    CHECK(status_becomes(server, R"("queued":0)"));
+    CHECK(running.event());
 }
 
 TEST_CASE("one request over the queue is refused and the others stay") {
@@ -137,13 +162,12 @@ TEST_CASE("one request over the queue is refused and the others stay") {
         REQUIRE(client->send(post_request(kPath, chat(kStream))));
         REQUIRE(client->head()->status == 200);
     }
-    REQUIRE(
-        eventually([&] { return status_of(server).find(R"("queued":2)") != std::string::npos; }));
+    REQUIRE(status_becomes(server, R"("queued":2)"));
     const auto refused = post(server.port(), kPath, chat(""));
     REQUIRE(refused);
     CHECK(refused->status == 429);
     CHECK(refused->header("retry-after") == "5");
-    CHECK(running.event(1s));
+    CHECK(running.event());
 }
 
 TEST_CASE("an engine that is killed in mid answer costs that answer only") {
@@ -152,13 +176,12 @@ TEST_CASE("an engine that is killed in mid answer costs that answer only") {
     begin_stream(client);
     HttpClient waiting(server.port());
     REQUIRE(waiting.send(post_request(kPath, chat(R"(,"max_tokens":3)"))));
-    REQUIRE(
-        eventually([&] { return status_of(server).find(R"("queued":1)") != std::string::npos; }));
+    REQUIRE(status_becomes(server, R"("queued":1)"));
     const pid_t engine = server.engine_pid();
     REQUIRE(engine > 0);
     ::kill(engine, SIGKILL);
     std::string last;
-    while (const auto event = client.event(3s)) last = *event;
+    while (const auto event = client.event()) last = *event;
     CHECK(client.body_ended());
     CHECK(last.find(R"({"error":{"message":)") != std::string::npos);
     CHECK(last.find(R"("type":"server_error")") != std::string::npos);
@@ -178,8 +201,8 @@ TEST_CASE("no engine outlives a server that is killed") {
     const pid_t engine = server.engine_pid();
     REQUIRE(engine > 0);
     server.signal(SIGKILL);
-    CHECK(server.wait_exit(2s) == 128 + SIGKILL);
-    CHECK(eventually([&] { return !process_lives(engine); }, 2s));
+    CHECK(server.wait_exit() == 128 + SIGKILL);
+    CHECK(eventually([&] { return !process_lives(engine); }));
 }
 
 TEST_CASE("an orderly end lets a short answer finish and leaves nothing") {
@@ -190,7 +213,7 @@ TEST_CASE("an orderly end lets a short answer finish and leaves nothing") {
         begin_stream(client);
         server.signal(SIGTERM);
         std::string last;
-        while (const auto event = client.event(5s)) last = *event;
+        while (const auto event = client.event()) last = *event;
         CHECK(last == "data: [DONE]");
         CHECK(server.wait_exit() == 0);
         CHECK_FALSE(HttpClient(server.port()).connected());
@@ -201,23 +224,14 @@ TEST_CASE("an orderly end lets a short answer finish and leaves nothing") {
 TEST_CASE("idle connections do not hold up the end and a hangup is an orderly one") {
     const ProcessEpilogue epilogue;
     for (const int number : {SIGTERM, SIGHUP}) {
-        ServerProcess server(engine_with({}));
-        HttpClient used(server.port());
-        REQUIRE(used.send(get_request("/health")));
-        REQUIRE(used.response());
-        HttpClient streamed(server.port());
-        REQUIRE(streamed.send(post_request(kPath, chat(R"(,"stream":true,"max_tokens":2)"))));
-        while (streamed.event()) {
+        // A running request has five seconds. A loaded machine may be late once, not each time.
+        constexpr int kRounds = 3;
+        constexpr Wait kAtOnce = 3s;
+        Wait fastest = Wait::max();
+        for (int round = 0; round < kRounds && fastest >= kAtOnce; ++round) {
+            fastest = std::min(fastest, end_with_idle_connections(number));
         }
-        REQUIRE(streamed.body_ended());
-        const HttpClient unused(server.port());
-        REQUIRE(server.engine_pid() > 0);
-        const auto began = std::chrono::steady_clock::now();
-        server.signal(number);
-        CHECK(used.closed_within(1s));
-        CHECK(server.wait_exit() == 0);
-        CHECK(std::chrono::steady_clock::now() - began < 3s);
-        CHECK(server.log_has("leaving"));
+        CHECK(fastest < kAtOnce);
     }
     CHECK(epilogue.leftovers() == "");
 }
@@ -228,7 +242,7 @@ TEST_CASE("the last words of a stream reach a client that is behind") {
     begin_to_fall_behind(client);
     fall_behind_until_the_end(server, client);
     std::string last;
-    while (const auto event = client.event(5s)) last = *event;
+    while (const auto event = client.event()) last = *event;
     CHECK(client.body_ended());
     CHECK(last.find(R"({"error":{"message":)") != std::string::npos);
     CHECK(server.wait_exit() == 0);
@@ -242,9 +256,9 @@ TEST_CASE("a server that is told not to wait takes the last words of a stream al
     begin_to_fall_behind(client);
     fall_behind_until_the_end(server, client);
     server.signal(SIGTERM);
-    CHECK(server.wait_exit(2s) == 130);
+    CHECK(server.wait_exit() == 130);
     std::string last;
-    while (const auto event = client.event(5s)) last = *event;
+    while (const auto event = client.event()) last = *event;
     CHECK_FALSE(client.body_ended());
     CHECK(last.find(R"({"error":{"message":)") == std::string::npos);
 }
@@ -261,13 +275,11 @@ TEST_CASE("a client that shut down its sending half is answered and missed when 
     for (const std::string& fields : {std::string(), std::string(R"(,"stream":true)")}) {
         INFO(fields);
         HttpClient leaving(server.port());
-        REQUIRE(leaving.send(post_request(kPath, chat(R"(,"max_tokens":2000)" + fields))));
+        REQUIRE(leaving.send(post_request(kPath, chat(R"(,"max_tokens":3500)" + fields))));
         leaving.half_close();
-        REQUIRE(
-            eventually([&] { return status_of(server).find("generating") != std::string::npos; }));
+        REQUIRE(status_becomes(server, "generating"));
         leaving.close();
-        CHECK(eventually(
-            [&] { return status_of(server).find(R"("state":"idle")") != std::string::npos; }, 1s));
+        CHECK(status_becomes(server, R"("state":"idle")"));
     }
 }
 
@@ -310,13 +322,13 @@ TEST_CASE("a second signal ends the server at once") {
     server.signal(SIGINT);
     REQUIRE(server.log_has("leaving"));
     server.signal(SIGINT);
-    CHECK(server.wait_exit(2s) == 130);
+    CHECK(server.wait_exit() == 130);
     CHECK_FALSE(process_lives(engine));
 }
 
 TEST_CASE("a load is told as it goes and ends in the addresses") {
     ServerOptions options;
-    options.engine = {"--load-ms", "1500"};
+    options.engine = {"--load-ms", "5000"};  // the first questions are asked before it is over
     options.wait_until_ready = false;
     ServerProcess server(options);
     REQUIRE(server.port() != 0);

@@ -10,7 +10,7 @@ export async function startServer(options = []) {
     let log = "";
     child.stderr.setEncoding("utf8");
     child.stderr.on("data", (text) => { log += text; });
-    const deadline = Date.now() + 30_000;
+    const deadline = Date.now() + 120_000;
     let address = null;
     for (;;) {
         address ??= /listening on (http:\/\/\S+);/.exec(log)?.[1];

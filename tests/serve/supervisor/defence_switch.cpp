@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "serve/supervisor/defences.hpp"
+#include "tests/serve/supervisor/patience.hpp"
 
 namespace strata::serve {
 
@@ -93,6 +94,12 @@ void step_wall_clock(std::chrono::milliseconds step) {
 std::mutex& lock_of_the_parent() {
     static std::mutex lock;
     return lock;
+}
+
+std::chrono::seconds late() {
+    constexpr std::chrono::seconds kLate{kPatience == 1 ? 20 : 40};
+    constexpr std::chrono::seconds kLateWithout{kPatience == 1 ? 5 : 15};
+    return defence_taken_away() ? kLateWithout : kLate;
 }
 
 int long_factor() {

@@ -10,8 +10,6 @@ namespace strata::serve::tests {
 namespace {
 
 constexpr std::chrono::milliseconds kTurn{5};
-constexpr std::chrono::seconds kFinishLimit{20};
-constexpr std::chrono::seconds kGrandchildLimit{2};
 
 // Orphans were given to this process (ProcessEpilogue): the dead ones are reaped here.
 std::string living_grandchildren(const RecordingLog& log) {
@@ -20,7 +18,7 @@ std::string living_grandchildren(const RecordingLog& log) {
     for (const std::string& line : log.engine_lines) {
         if (line.rfind(head, 0) != 0) continue;
         const pid_t pid = std::stoi(line.substr(head.size()));
-        const auto until = std::chrono::steady_clock::now() + kGrandchildLimit;
+        const auto until = std::chrono::steady_clock::now() + late();
         while (strata::tests::process_lives(pid) && std::chrono::steady_clock::now() < until) {
             std::this_thread::sleep_for(kTurn);
         }
@@ -60,7 +58,7 @@ Harness::Harness(const SupervisorConfig& config)
 }
 
 bool Harness::run_until(const std::function<bool()>& holds, std::chrono::milliseconds limit) {
-    const auto until = std::chrono::steady_clock::now() + limit * kPatience;
+    const auto until = std::chrono::steady_clock::now() + limit;
     while (!holds()) {
         if (std::chrono::steady_clock::now() >= until) return false;
         loop->restart();
@@ -71,7 +69,7 @@ bool Harness::run_until(const std::function<bool()>& holds, std::chrono::millise
 
 void Harness::run_for(std::chrono::milliseconds span) {
     const auto until = std::chrono::steady_clock::now() + span;
-    run_until([until] { return std::chrono::steady_clock::now() >= until; }, 2 * span);
+    run_until([until] { return std::chrono::steady_clock::now() >= until; }, span + late());
 }
 
 std::shared_ptr<RecordingListener> Harness::submit(std::int64_t max_new) {
@@ -101,7 +99,7 @@ std::string Harness::finish() {
     bool stopped = false;
     supervisor->shut_down([&stopped] { stopped = true; });
     std::string wrong;
-    if (!run_until([&stopped] { return stopped; }, kFinishLimit)) wrong += "did not stop; ";
+    if (!run_until([&stopped] { return stopped; })) wrong += "did not stop; ";
     loop->restart();
     loop->poll();
     supervisor.reset();

@@ -27,9 +27,8 @@ class Harness {
     explicit Harness(const std::vector<std::string>& script);
     explicit Harness(const SupervisorConfig& config);
 
-    // Turns the loop until `holds` or `limit` (times kPatience) is over; returns whether it holds.
-    bool run_until(const std::function<bool()>& holds,
-                   std::chrono::milliseconds limit = std::chrono::seconds(10));
+    // Turns the loop until `holds` or `limit` is over; returns whether it holds.
+    bool run_until(const std::function<bool()>& holds, std::chrono::milliseconds limit = late());
     void run_for(std::chrono::milliseconds span);
     bool run_until_ready() {
         return run_until([this] { return supervisor->view().state == EngineState::ready; });

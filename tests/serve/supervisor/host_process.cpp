@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/serve/supervisor/patience.hpp"
 #include "tests/support/process_epilogue.hpp"
 
 namespace strata::serve::tests {
@@ -70,7 +69,7 @@ HostProcess::~HostProcess() {
 
 std::optional<std::string> HostProcess::wait_for(const std::string& head,
                                                  std::chrono::milliseconds limit) {
-    const auto until = Clock::now() + limit * kPatience;
+    const auto until = Clock::now() + limit;
     while (Clock::now() < until) {
         for (std::size_t lf = buffer_.find('\n'); lf != std::string::npos;
              lf = buffer_.find('\n')) {
@@ -93,7 +92,7 @@ void HostProcess::send_signal(int number) const {
 }
 
 std::optional<int> HostProcess::wait_end(std::chrono::milliseconds limit) {
-    const auto until = Clock::now() + limit * kPatience;
+    const auto until = Clock::now() + limit;
     do {
         int status = 0;
         if (::waitpid(pid_, &status, WNOHANG) == pid_) {
@@ -115,8 +114,8 @@ pid_t HostProcess::first_child() const {
     return child;
 }
 
-bool gone_within(pid_t pid, std::chrono::milliseconds limit) {
-    const auto until = Clock::now() + limit * kPatience;
+bool goes(pid_t pid) {
+    const auto until = Clock::now() + late();
     do {
         if (::waitpid(pid, nullptr, WNOHANG) == pid || !strata::tests::process_lives(pid)) {
             return true;

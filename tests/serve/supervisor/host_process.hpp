@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "tests/serve/supervisor/patience.hpp"
+
 namespace strata::serve::tests {
 
 class HostProcess {
@@ -22,10 +24,10 @@ class HostProcess {
     pid_t pid() const { return pid_; }
     // Reads until a line begins with `head`; the rest of that line. Absent after `limit`.
     std::optional<std::string> wait_for(const std::string& head,
-                                        std::chrono::milliseconds limit = std::chrono::seconds(10));
+                                        std::chrono::milliseconds limit = late());
     void send_signal(int number) const;
     // The wait status of the host; absent if it lives longer.
-    std::optional<int> wait_end(std::chrono::milliseconds limit);
+    std::optional<int> wait_end(std::chrono::milliseconds limit = late());
     // A child of the host; 0 if there is none.
     pid_t first_child() const;
     // Remembers a process to be killed in the end, whatever happens.
@@ -40,7 +42,7 @@ class HostProcess {
     std::vector<pid_t> adopted_;
 };
 
-// Reaps `pid`, a child that was given to the test, and says whether it ended within `limit`.
-bool gone_within(pid_t pid, std::chrono::milliseconds limit);
+// Reaps `pid`, a child that was given to the test, and says whether it ended before it was late.
+bool goes(pid_t pid);
 
 }  // namespace strata::serve::tests

@@ -26,7 +26,7 @@ from limit_run import Cgroup, NOT_PLAYED, Wrong, check_limit_is_real, expect  # 
 
 LIMIT_MIB = 192  # server and engine take about 30
 GREED_MIB = 1000
-START_S, REQUEST_S = 30, 60
+START_S, REQUEST_S, LATE_S = 60, 60, 30
 OUT_OF_MEMORY = "the kernel sent because memory ran out (oom_kill of its control group)"
 BY_HAND = "this server did not send"
 CHAT = '{"messages":[{"role":"user","content":"hi"}],"max_tokens":3}'
@@ -82,7 +82,7 @@ class Server:
         return int(children[0])
 
     def said(self, text):
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + LATE_S
         while time.monotonic() < deadline:
             if any(text in line for line in self.lines):
                 return True
@@ -92,7 +92,7 @@ class Server:
     def close(self):
         self.process.terminate()
         try:
-            return self.process.wait(15)
+            return self.process.wait(LATE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()

@@ -1,4 +1,5 @@
 // Rows C9, C10, C11, C12, C13 and C21 with real processes: how engines live and die.
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <thread>
@@ -54,17 +55,26 @@ bool contains(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("a stopped engine is ended within the limit and a second", "[C9]") {
-    SupervisorConfig config = quick_config({"ready", "serve"});
-    config.liveness = short_limits();
-    Harness harness(config);
-    REQUIRE(harness.run_until_ready());
-    ::kill(static_cast<pid_t>(harness.supervisor->view().engine_pid), SIGSTOP);
-    INFO("row C9: no PONG ends the engine, and SIGCONT lets the signal through");
-    REQUIRE(harness.run_until([&] { return harness.supervisor->view().epoch == 2; },
-                              seconds(1) + seconds(1)));
-    CHECK(contains(harness.supervisor->view().failure, "its main loop did not answer"));
-    CHECK(contains(harness.supervisor->view().failure, "SIGABRT"));
-    CHECK(harness.finish() == "");
+    // A loaded machine may be late once, not each time.
+    constexpr int kRounds = 5;
+    constexpr milliseconds kInTime = (seconds(1) + seconds(1)) * kPatience;
+    milliseconds fastest = milliseconds::max();
+    for (int round = 0; round < kRounds && fastest >= kInTime; ++round) {
+        SupervisorConfig config = quick_config({"ready", "serve"});
+        config.liveness = short_limits();
+        Harness harness(config);
+        REQUIRE(harness.run_until_ready());
+        const auto stopped = std::chrono::steady_clock::now();
+        ::kill(static_cast<pid_t>(harness.supervisor->view().engine_pid), SIGSTOP);
+        INFO("row C9: no PONG ends the engine, and SIGCONT lets the signal through");
+        REQUIRE(harness.run_until([&] { return harness.supervisor->view().epoch == 2; }));
+        fastest = std::min(fastest, std::chrono::duration_cast<milliseconds>(
+                                        std::chrono::steady_clock::now() - stopped));
+        CHECK(contains(harness.supervisor->view().failure, "its main loop did not answer"));
+        CHECK(contains(harness.supervisor->view().failure, "SIGABRT"));
+        CHECK(harness.finish() == "");
+    }
+    CHECK(fastest < kInTime);
 }
 
 TEST_CASE("an engine that answers PING but not its request is ended", "[C9]") {
@@ -73,17 +83,17 @@ TEST_CASE("an engine that answers PING but not its request is ended", "[C9]") {
     Harness harness(config);
     const auto request = harness.submit(5);
     INFO("row C9: no progress ends the engine");
-    REQUIRE(harness.run_until([&] { return request->ended(); }, seconds(8)));
+    REQUIRE(harness.run_until([&] { return request->ended(); }));
     CHECK(contains(request->failure->text, "its request made no progress"));
     CHECK(harness.finish() == "");
 }
 
 TEST_CASE("an engine that is slow but alive is not ended in real time") {
     SupervisorConfig config = quick_config({"ready", "serve"});
-    config.command.arguments.insert(config.command.arguments.end(), {"--tokens-per-second", "1"});
+    config.command.arguments.insert(config.command.arguments.end(), {"--tokens-per-second", "2"});
     config.liveness = short_limits();
     Harness harness(config);
-    const auto request = harness.submit(4);
+    const auto request = harness.submit(8);  // longer than each limit, a token well within
     REQUIRE(harness.run_until([&] { return request->ended(); }));
     CHECK(request->done);
     CHECK(harness.supervisor->view().epoch == 1);
@@ -114,7 +124,7 @@ TEST_CASE("a kill after any token gives exactly one failure and the next request
                                        "tokens " + std::to_string(k), "die KILL", "end"}));
         const auto broken = harness.submit(20);
         const auto queued = harness.submit(3);
-        harness.run_until([&] { return broken->ended() && queued->ended(); }, seconds(8));
+        harness.run_until([&] { return broken->ended() && queued->ended(); });
         INFO("row C10: killed after token " << k);
         REQUIRE(broken->failure);
         CHECK(broken->failure->kind == FailureKind::engine_died);
@@ -132,7 +142,7 @@ TEST_CASE("a killed engine is followed by one that answers", "[C10]") {
     Harness harness({"load 0", "ready", "serve"});
     REQUIRE(harness.run_until_ready());
     const auto broken = harness.submit(2000000000);
-    REQUIRE(harness.run_until([&] { return broken->ended(); }, seconds(8)));
+    REQUIRE(harness.run_until([&] { return broken->ended(); }));
     REQUIRE(broken->failure);
     CHECK(broken->failure->kind == FailureKind::refused);
     const auto running = harness.submit(30000);
@@ -142,7 +152,7 @@ TEST_CASE("a killed engine is followed by one that answers", "[C10]") {
         }
     };
     INFO("row C10: a failure, not a finish");
-    REQUIRE(harness.run_until([&] { return running->ended(); }, seconds(8)));
+    REQUIRE(harness.run_until([&] { return running->ended(); }));
     REQUIRE(running->failure);
     const auto next = harness.submit(2);
     REQUIRE(harness.run_until([&] { return next->ended(); }));
@@ -201,7 +211,7 @@ TEST_CASE("a lost device costs one request and the next epoch serves", "[C10]") 
                        "line ERR device_lost id=$ID fatal=1 text=gone", "exit 5", "end"}));
     const auto broken = harness.submit(20);
     const auto queued = harness.submit(3);
-    REQUIRE(harness.run_until([&] { return broken->ended() && queued->ended(); }, seconds(8)));
+    REQUIRE(harness.run_until([&] { return broken->ended() && queued->ended(); }));
     REQUIRE(broken->failure);
     CHECK(broken->failure->kind == FailureKind::engine_died);
     CHECK(contains(broken->failure->text, "device_lost: gone"));
@@ -311,13 +321,13 @@ TEST_CASE("many restarts under load leave nothing behind", "[C21]") {
         while (!over) std::vector<std::string> churn(100, std::string(1000, 'x'));
     });
     const bool quick = harness.run_until(
-        [&] { return harness.supervisor->view().engine_starts >= 6; }, seconds(4));
+        [&] { return harness.supervisor->view().engine_starts >= 6; }, seconds(4) * kPatience);
     const bool reached = quick && harness.run_until(
                                       [&] {
                                           return harness.supervisor->view().engine_starts >=
                                                  static_cast<unsigned>(restarts);
                                       },
-                                      seconds(60 * long_factor()));
+                                      seconds(60 * long_factor() * kPatience));
     over = true;
     load.join();
     INFO("row C21: no child waits for a lock that nobody will open");

@@ -78,7 +78,7 @@ TEST_CASE("the port of a killed server is free at once", "[C16]") {
         host.adopt(std::stoi(*engine));
         host.adopt(std::stoi(*grandchild));
         host.send_signal(SIGKILL);
-        REQUIRE(host.wait_end(seconds(10)));
+        REQUIRE(host.wait_end());
         const bool bound = can_bind(std::stoi(*port));
         INFO("row C16: the listening socket was not the engine's");
         REQUIRE(bound);
@@ -113,9 +113,9 @@ TEST_CASE("no engine outlives a killed server in any phase", "[C17]") {
         host.adopt(std::stoi(*engine));
         if (phase.word != "engine ") REQUIRE(host.wait_for(phase.word));
         host.send_signal(SIGKILL);
-        REQUIRE(host.wait_end(seconds(10)));
+        REQUIRE(host.wait_end());
         INFO("row C17: " << phase.name);
-        REQUIRE(gone_within(std::stoi(*engine), seconds(2)));
+        REQUIRE(goes(std::stoi(*engine)));
     }
     CHECK(epilogue.leftovers() == "");
 }
@@ -132,29 +132,32 @@ TEST_CASE("row C17 an engine that is blocked in a write does not outlive a kille
         host.send_signal(SIGSTOP);
         std::this_thread::sleep_for(milliseconds(500));
         host.send_signal(SIGKILL);
-        REQUIRE(host.wait_end(seconds(10)));
-        CHECK(gone_within(std::stoi(*engine), seconds(2)));
+        REQUIRE(host.wait_end());
+        CHECK(goes(std::stoi(*engine)));
     }
     CHECK(epilogue.leftovers() == "");
 }
 
 TEST_CASE("a server that dies between fork and the death signal leaves no engine", "[C17]") {
+    constexpr int kPauseMs = 3000;  // the server dies within it, on a loaded machine, too
     const strata::tests::ProcessEpilogue epilogue;
     {
-        HostProcess host({"ignore eof quit TERM", "hang 60000"}, {"STRATA_TEST_PAUSE_MS=600"});
+        HostProcess host({"ignore eof quit TERM", "hang 60000"},
+                         {"STRATA_TEST_PAUSE_MS=" + std::to_string(kPauseMs)});
+        const auto end = std::chrono::steady_clock::now() + late();
         pid_t child = 0;
-        for (int i = 0; i < 200 && child == 0; ++i) {
+        while (child == 0 && std::chrono::steady_clock::now() < end) {
             std::this_thread::sleep_for(milliseconds(5));
             child = host.first_child();
         }
         REQUIRE(child != 0);
         host.adopt(child);
         host.send_signal(SIGKILL);
-        REQUIRE(host.wait_end(seconds(10)));
+        REQUIRE(host.wait_end());
         const bool lived = strata::tests::process_lives(child);
         INFO("row C17: the child compares its parent with the one recorded before the fork");
         REQUIRE(lived);
-        REQUIRE(gone_within(child, seconds(2)));
+        REQUIRE(goes(child));
     }
     CHECK(epilogue.leftovers() == "");
 }
@@ -164,7 +167,7 @@ TEST_CASE("an engine that closes its output is ended and its request fails", "[C
     const auto request = harness.submit(5);
     REQUIRE(harness.run_until([&] { return !request->tokens.empty(); }));
     const long before = own_cpu_ms();
-    const bool ended = harness.run_until([&] { return request->ended(); }, seconds(8));
+    const bool ended = harness.run_until([&] { return request->ended(); });
     const long spent = own_cpu_ms() - before;
     INFO("row C18: end of output is an end");
     REQUIRE(ended);
@@ -180,7 +183,7 @@ TEST_CASE("an engine that closes its input is ended at the next write", "[C18]")
     harness.run_for(milliseconds(100));
     const auto request = harness.submit(5);
     INFO("row C18: a write error is an end");
-    REQUIRE(harness.run_until([&] { return request->ended(); }, seconds(8)));
+    REQUIRE(harness.run_until([&] { return request->ended(); }));
     CHECK(request->failure->text.find("it closed its input") != std::string::npos);
     CHECK(harness.finish() == "");
 }
@@ -188,7 +191,7 @@ TEST_CASE("an engine that closes its input is ended at the next write", "[C18]")
 TEST_CASE("end of input alone ends an engine in order in every phase") {
     const std::string phase = GENERATE("idle", "prefill", "decode");
     SupervisorConfig config = quick_config({"ignore quit TERM", "ready", "serve"});
-    config.quit_grace = seconds(30);
+    config.quit_grace = seconds(60);
     if (phase != "idle") {
         config.command.arguments.insert(
             config.command.arguments.end(),
@@ -203,7 +206,7 @@ TEST_CASE("end of input alone ends an engine in order in every phase") {
     }
     const auto begin = std::chrono::steady_clock::now();
     CHECK(harness.finish() == "");
-    CHECK(std::chrono::steady_clock::now() - begin < seconds(4) * kPatience);
+    CHECK(std::chrono::steady_clock::now() - begin < late());
     CHECK(harness.supervisor == nullptr);
     CHECK(harness.log.events.back().find("exited with status 0") != std::string::npos);
 }
@@ -215,11 +218,11 @@ TEST_CASE("an engine that ignores everything is killed with its group", "[C19]")
     const auto engine = static_cast<pid_t>(harness.supervisor->view().engine_pid);
     bool stopped = false;
     harness.supervisor->shut_down([&] { stopped = true; });
-    const bool in_time = harness.run_until([&] { return stopped; }, seconds(8));
+    const bool in_time = harness.run_until([&] { return stopped; });
     if (!in_time) ::kill(-engine, SIGKILL);
     INFO("row C19: QUIT, TERM, then KILL to the whole group");
     REQUIRE(in_time);
-    CHECK(gone_within(std::stoi(grandchild), seconds(2)));
+    CHECK(goes(std::stoi(grandchild)));
     CHECK(harness.finish() == "");
 }
 
@@ -231,7 +234,7 @@ TEST_CASE("shut_down twice ends a stubborn engine at once") {
     harness.supervisor->shut_down([] {});
     const auto begin = std::chrono::steady_clock::now();
     CHECK(harness.finish() == "");
-    CHECK(std::chrono::steady_clock::now() - begin < seconds(4) * kPatience);
+    CHECK(std::chrono::steady_clock::now() - begin < late());
 }
 
 TEST_CASE("a supervisor that is destroyed with a running engine reaps it") {

@@ -52,7 +52,7 @@ TEST_CASE("a transcript cut at any byte gives the same messages", "[C1]") {
     Harness harness(config);
     for (int i = 0; i < requests; ++i) harness.submit(3);
     const auto& last = harness.listeners.back();
-    harness.run_until([&] { return last->ended(); }, seconds(10));
+    harness.run_until([&] { return last->ended(); }, 2 * late());
     for (const auto& request : harness.listeners) {
         INFO("row C1: request " << request->id << " of " << requests);
         const auto first = static_cast<std::int32_t>(request->id) * 1000;
@@ -98,7 +98,7 @@ TEST_CASE("a line of a mebibyte is a line and a longer one ends the epoch", "[C4
                      "await GEN", "tokens 1", "endless 1048577", "raw \\n", "serve"});
     const auto request = harness.submit(3);
     INFO("row C4: one byte more than the limit is a protocol error");
-    REQUIRE(harness.run_until([&] { return request->ended(); }, seconds(8)));
+    REQUIRE(harness.run_until([&] { return request->ended(); }));
     REQUIRE(request->failure);
     CHECK(request->failure->text.find("a line without end") != std::string::npos);
     CHECK(harness.supervisor->view().foreign_lines == 2);
@@ -110,7 +110,7 @@ TEST_CASE("an endless line costs bounded memory", "[C4]") {
     const std::string bytes = std::to_string(64LL * 1024 * 1024 * long_factor());
     Harness harness({"ready", "endless " + bytes, "hang 20000"});
     INFO("row C4: the engine is ended long before its line");
-    REQUIRE(harness.run_until([&] { return harness.supervisor->view().epoch == 2; }, seconds(8)));
+    REQUIRE(harness.run_until([&] { return harness.supervisor->view().epoch == 2; }));
     CHECK(resident_mib() - before < 32);
     CHECK(harness.finish() == "");
 }
@@ -129,7 +129,7 @@ TEST_CASE("an engine that floods stderr before it reads a long command does not 
     request->id = harness.supervisor->submit(std::move(command), request);
     harness.listeners.push_back(request);
     INFO("row C5: ten mebibytes in, a flood out, and the answer comes");
-    REQUIRE(harness.run_until([&] { return request->ended(); }, seconds(10 * long_factor())));
+    REQUIRE(harness.run_until([&] { return request->ended(); }, late() * long_factor()));
     CHECK(request->done);
     const EngineView view = harness.supervisor->view();
     CHECK(view.last_lines.size() == 50);
@@ -163,8 +163,8 @@ TEST_CASE("a write to an engine that was just killed does not end this server", 
     const strata::tests::ProcessEpilogue epilogue;
     {
         HostProcess host({"--storm", std::to_string(rounds), "load 0", "ready", "serve"});
-        const auto survived = host.wait_for("survived ", seconds(60 * long_factor()));
-        const auto status = host.wait_end(seconds(10));
+        const auto survived = host.wait_for("survived ", seconds(60 * long_factor() * kPatience));
+        const auto status = host.wait_end();
         INFO("row C7: a broken pipe is the error of one write");
         REQUIRE(survived == std::to_string(rounds));
         REQUIRE(status);
@@ -183,15 +183,13 @@ TEST_CASE("a dead engine is reaped at once although a grandchild holds its pipes
         harness.run_until([&] { return !request->tokens.empty(); });
         const auto begin = std::chrono::steady_clock::now();
         const bool reaped = harness.run_until(
-            [&] { return harness.supervisor->view().state == EngineState::restarting; },
-            seconds(2));
+            [&] { return harness.supervisor->view().state == EngineState::restarting; });
         fastest = std::min(fastest, std::chrono::duration_cast<milliseconds>(
                                         std::chrono::steady_clock::now() - begin));
         const bool next =
-            reaped &&
-            harness.run_until([&] { return harness.supervisor->view().epoch == 2; }, seconds(3));
+            reaped && harness.run_until([&] { return harness.supervisor->view().epoch == 2; });
         ::kill(std::stoi(grandchild), SIGKILL);
-        gone_within(std::stoi(grandchild), seconds(2));
+        goes(std::stoi(grandchild));
         INFO("row C8: reaped by pidfd, drained to the deadline");
         REQUIRE(reaped);
         REQUIRE(next);
@@ -208,6 +206,6 @@ TEST_CASE("grandchildren of the engine's group die with it") {
     REQUIRE(grandchild != "");
     harness.submit(5);
     REQUIRE(harness.run_until([&] { return harness.supervisor->view().epoch == 2; }));
-    CHECK(gone_within(std::stoi(grandchild), seconds(2)));
+    CHECK(goes(std::stoi(grandchild)));
     CHECK(harness.finish() == "");
 }

@@ -8,6 +8,8 @@ import OpenAI from "openai";
 import { startServer } from "../server.mjs";
 
 const kReference = new URL("../../../../tools/demo_model/strata-demo-reference.json", import.meta.url);
+const kLongAnswer = 20_000; // tokens
+const kLateMs = 30_000; // for what must come, on a loaded machine, too
 const kQuestion = [{ role: "user", content: "What is an otter?" }];
 
 let server;
@@ -77,23 +79,26 @@ test("a prompt that does not fit says so in the code that agents look for", asyn
 
 test("an aborted stream frees the engine", async () => {
     const stream = await client.chat.completions.create({
-        model: "demo", messages: kQuestion, stream: true, ignore_eos: true, max_tokens: 20_000,
+        model: "demo", messages: kQuestion, stream: true, ignore_eos: true, max_tokens: kLongAnswer,
     });
     for await (const chunk of stream) {
         if (chunk.choices[0]?.delta.content) break;
     }
     stream.controller.abort();
-    const limit = Date.now() + 500;
-    let status;
+    const limit = Date.now() + kLateMs;
+    let metrics;
     do {
-        status = await (await fetch(`${server.address}/status`)).json();
-    } while (status.state !== "idle" && Date.now() < limit);
-    assert.equal(status.state, "idle");
+        metrics = await (await fetch(`${server.address}/metrics`)).json();
+    } while (metrics.live.state !== "idle" && Date.now() < limit);
+    assert.equal(metrics.live.state, "idle");
+    // It did not just come to its end.
+    assert.equal(metrics.requests[0].finish, "cancel");
+    assert.ok(metrics.requests[0].output_tokens < kLongAnswer, `${metrics.requests[0].output_tokens} tokens`);
 });
 
 test("an engine that dies in mid stream is an APIError and the next answer is whole", async () => {
     const stream = await client.chat.completions.create({
-        model: "demo", messages: kQuestion, stream: true, ignore_eos: true, max_tokens: 20_000,
+        model: "demo", messages: kQuestion, stream: true, ignore_eos: true, max_tokens: kLongAnswer,
     });
     await assert.rejects(async () => {
         let seen = 0;
