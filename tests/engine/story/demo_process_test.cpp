@@ -219,14 +219,14 @@ TEST_CASE("the real engine ends with status 0 and refuses files that are no mode
     engine.lines_until("T ");
     engine.signal(SIGTERM);
     CHECK(field(engine.read_reply().done, 5) == "cancel");
-    REQUIRE(engine.wait(Ms(3000)));
+    REQUIRE(engine.wait());
     CHECK(engine.wait()->status == 0);
     PipedEngine refused(STRATA_BIN_DIR "/strata-engine",
                         {"--model", kFolder + "strata-demo-reference.json"});
-    REQUIRE(refused.wait(Ms(5000)));
+    REQUIRE(refused.wait());
     CHECK(refused.wait()->status == 3);
     PipedEngine absent(STRATA_BIN_DIR "/strata-engine", {"--model", "/nowhere/m.gguf"});
-    REQUIRE(absent.wait(Ms(5000)));
+    REQUIRE(absent.wait());
     CHECK(absent.wait()->status == 3);
     CHECK_THAT(absent.stderr_text(), Catch::Contains("/nowhere/m.gguf"));
 }
@@ -264,7 +264,7 @@ TEST_CASE("the real engine refuses with its status and its reason though nobody 
                                                STRATA_BIN_DIR "/strata-engine"};
             arguments.insert(arguments.end(), each.arguments.begin(), each.arguments.end());
             PipedEngine engine("/bin/sh", arguments);
-            const auto end = engine.wait(Ms(5000));
+            const auto end = engine.wait();
             REQUIRE(end);
             CHECK(end->exited);
             CHECK(end->status == each.status);
