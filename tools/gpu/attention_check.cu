@@ -355,6 +355,14 @@ std::vector<Case> known_cases() {
     cases.push_back({32, 8, 128, 128, false, KvType::f16, false, 7000, 1000});
     cases.push_back({16, 2, 256, 256, true, KvType::f16, false, 7000, 700});
     cases.push_back({14, 2, 64, 64, false, KvType::f16, false, 0, 2048});
+    // Few rows of a long conversation: the positions of a tile of rows are parted among blocks.
+    for (const KvType type : {KvType::f16, KvType::int8}) {
+        for (const std::int64_t rows : {9, 46, 130, 500}) {
+            cases.push_back({8, 2, 64, 64, true, type, false, 3001, rows});
+            cases.push_back({32, 8, 128, 128, false, type, false, 20000, rows});
+            cases.push_back({16, 2, 256, 256, true, type, false, 1030, rows, 3.0F});
+        }
+    }
     for (const KvType type : kKvTypes) {
         cases.push_back({4, 2, 32, 32, true, type, true, 200, 70});
         cases.push_back({16, 1, 64, 64, false, type, true, 255, 40});

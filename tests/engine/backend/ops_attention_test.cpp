@@ -231,6 +231,17 @@ TEST_CASE("attention of many tokens hides from each of them what comes later") {
     }
 }
 
+TEST_CASE("a few tokens of a long conversation see all of it") {
+    for (const NamedDevice& on : devices()) {
+        for (const KvType type : {KvType::f16, KvType::int8}) {
+            for (const std::int64_t dim : {64, 128, 256}) {
+                INFO(on.name << ", heads of " << dim);
+                check_attention(on, shape_of(4, 2, dim, dim == 256, type), 1100, 33, 256);
+            }
+        }
+    }
+}
+
 TEST_CASE("attention works with any grouping and head size and every type of rows") {
     struct Case {
         std::int64_t heads, kv_heads, dim;

@@ -261,36 +261,6 @@ __device__ __forceinline__ void place_codes(const char* codes, char* halves) {
     }
 }
 
-// Grid: heads, tiles of rows; those that see most start first.
-template <int kDim>
-__global__ void __launch_bounds__(PrefillShape<kDim>::kThreads,
-                                  PrefillShape<kDim>::kBlocksPerProcessor)
-    attention_prefill_codes_kernel(const __grid_constant__ AttentionCall call) {
-    using Shape = PrefillShape<kDim>;
-    using Sizes = PrefillCodes<Shape>;
-    extern __shared__ __align__(1024) uint4 prefill_shared[];
-    wait_for_previous();
-    let_next_start();
-    const PrefillPlace at = prefill_place<Shape>(call, shared_address(prefill_shared));
-    char* halves = reinterpret_cast<char*>(prefill_shared) + Shape::kRows * Shape::kChunks * 16;
-    char* codes = halves + 2 * Sizes::kTileBytes;
-    const int tiles = (at.length + Shape::kTile - 1) / Shape::kTile;
-    copy_codes<Shape>(call, at, 0, shared_address(codes));
-    place_query_rows<Shape>(call, at, reinterpret_cast<char*>(prefill_shared));
-    PrefillState<Shape> state;
-    clear_state(state);
-    const PrefillWarp<Shape> warp(call, at, shared_address(prefill_shared));
-    for (int tile = 0; tile < tiles; ++tile) {
-        wait_for_copies<0>();
-        __syncthreads();  // all codes are there, and nobody reads the halves of the tile before
-        place_codes<Shape>(codes, halves);
-        __syncthreads();  // all halves are there, and nobody reads the codes
-        if (tile + 1 < tiles) copy_codes<Shape>(call, at, tile + 1, shared_address(codes));
-        warp.attend(state, tile, at.kv);
-    }
-    write_prefill_rows<Shape>(call, at, state);
-}
-
 #endif
 
 }  // namespace strata::cuda

@@ -346,32 +346,6 @@ struct PrefillWarp {
     }
 };
 
-// Grid: heads, tiles of rows; those that see most start first.
-template <int kDim>
-__global__ void __launch_bounds__(PrefillShape<kDim>::kThreads,
-                                  PrefillShape<kDim>::kBlocksPerProcessor)
-    attention_prefill_kernel(const __grid_constant__ AttentionCall call) {
-    using Shape = PrefillShape<kDim>;
-    extern __shared__ __align__(1024) uint4 prefill_shared[];
-    wait_for_previous();
-    let_next_start();
-    const unsigned q = shared_address(prefill_shared);
-    const PrefillPlace at = prefill_place<Shape>(call, q);
-    const int tiles = (at.length + Shape::kTile - 1) / Shape::kTile;
-    copy_tile<Shape>(call, at, 0);
-    place_query_rows<Shape>(call, at, reinterpret_cast<char*>(prefill_shared));
-    PrefillState<Shape> state;
-    clear_state(state);
-    const PrefillWarp<Shape> warp(call, at, q);
-    for (int tile = 0; tile < tiles; ++tile) {
-        wait_for_copies<0>();
-        __syncthreads();
-        if (tile + 1 < tiles) copy_tile<Shape>(call, at, tile + 1);
-        warp.attend(state, tile, at.kv + tile % Shape::kStages * (2 * Shape::kTileChunks * 16));
-    }
-    write_prefill_rows<Shape>(call, at, state);
-}
-
 #endif
 
 }  // namespace strata::cuda

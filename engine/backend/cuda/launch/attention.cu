@@ -3,9 +3,9 @@
 #include "engine/backend/cuda/kernels/attention_any.cuh"
 #include "engine/backend/cuda/kernels/attention_codes.cuh"
 #include "engine/backend/cuda/kernels/attention_inputs.cuh"
-#include "engine/backend/cuda/kernels/attention_prefill.cuh"
 #include "engine/backend/cuda/kernels/attention_rows.cuh"
 #include "engine/backend/cuda/kernels/attention_splits.cuh"
+#include "engine/backend/cuda/kernels/prefill_kernels.cuh"
 #include "engine/backend/cuda/launch/attention.hpp"
 #include "engine/backend/cuda/launch/launch.cuh"
 #include "strata/core/invariant.hpp"
@@ -109,15 +109,41 @@ void start_split(cudaStream_t stream, dim3 grid, const AttentionCall& call, bool
     launch(stream, grid, block, bytes, kernel, call);
 }
 
+// Blocks among which the positions of a tile of rows are parted: as many as fill the chip.
 template <int kDim>
-void start_prefill(cudaStream_t stream, const AttentionCall& call, KvType type) {
+std::int64_t prefill_parts(std::int64_t heads, std::int64_t rows, int multiprocessors) {
     using Shape = PrefillShape<kDim>;
+    const std::int64_t held = std::int64_t{multiprocessors} * Shape::kBlocksPerProcessor;
+    const std::int64_t blocks = heads * ceil_div<std::int64_t>(rows, Shape::kRows);
+    return std::clamp<std::int64_t>(held / blocks, 1, kPrefillPartsMax);
+}
+
+template <int kDim>
+std::int64_t prefill_partial_floats(std::int64_t heads, std::int64_t rows, int multiprocessors) {
+    using Shape = PrefillShape<kDim>;
+    const std::int64_t parts = prefill_parts<kDim>(heads, rows, multiprocessors);
+    if (parts == 1) return 0;
+    return heads * ceil_div<std::int64_t>(rows, Shape::kRows) * parts *
+           prefill_part_floats<Shape>();
+}
+
+template <int kDim>
+void start_prefill(cudaStream_t stream, const AttentionCall& call, KvType type,
+                   int multiprocessors) {
+    using Shape = PrefillShape<kDim>;
+    const auto parts = prefill_parts<kDim>(call.heads, call.rows, multiprocessors);
     const dim3 grid(static_cast<unsigned>(call.heads),
-                    static_cast<unsigned>(ceil_div(call.rows, Shape::kRows)));
+                    static_cast<unsigned>(ceil_div(call.rows, Shape::kRows)),
+                    static_cast<unsigned>(parts));
     const bool codes = type == KvType::int8;
+    auto* kernel = attention_prefill_kernel<kDim, false>;
+    if (codes) kernel = attention_prefill_codes_kernel<kDim, false>;
+    if (parts > 1) {
+        kernel = codes ? attention_prefill_codes_kernel<kDim, true>
+                       : attention_prefill_kernel<kDim, true>;
+    }
     launch(stream, grid, dim3(Shape::kThreads),
-           codes ? PrefillCodes<Shape>::kSharedBytes : Shape::kSharedBytes,
-           codes ? attention_prefill_codes_kernel<kDim> : attention_prefill_kernel<kDim>, call);
+           codes ? PrefillCodes<Shape>::kSharedBytes : Shape::kSharedBytes, kernel, call);
 }
 
 }  // namespace
@@ -153,11 +179,18 @@ void launch_store_attention_inputs(cudaStream_t stream, const StepView& step,
 
 std::int64_t attention_partial_floats(const AttentionShape& shape, std::int64_t rows,
                                       int multiprocessors, bool exact) {
+    std::int64_t tiled = 0;
+    if (!exact && rows >= kTiledRowsMin && shape.value_dim == shape.key_dim) {
+        const auto of = [&](auto count) { return count(shape.heads, rows, multiprocessors); };
+        if (shape.key_dim == 64) tiled = of(prefill_partial_floats<64>);
+        if (shape.key_dim == 128) tiled = of(prefill_partial_floats<128>);
+        if (shape.key_dim == 256) tiled = of(prefill_partial_floats<256>);
+    }
     const std::int64_t splits = splits_of(shape, rows, multiprocessors, exact);
-    if (splits == 1) return 0;
+    if (splits == 1) return tiled;
     const int group = static_cast<int>(shape.heads / shape.kv_heads);
-    return rows_per_launch(rows, splits) * shape.kv_heads * head_tiles(shape) * splits *
-           part_floats(group, static_cast<int>(shape.value_dim));
+    return std::max(tiled, rows_per_launch(rows, splits) * shape.kv_heads * head_tiles(shape) *
+                               splits * part_floats(group, static_cast<int>(shape.value_dim)));
 }
 
 std::int64_t attention_counters(const AttentionShape& shape, std::int64_t rows) {
@@ -182,9 +215,10 @@ void launch_attention(cudaStream_t stream, const StepView& step, const Attention
         call.preparation = fresh->preparation;
     }
     if (fast && !exact && q.rows >= kTiledRowsMin) {
-        if (shape.key_dim == 64) return start_prefill<64>(stream, call, shape.kv_type);
-        if (shape.key_dim == 128) return start_prefill<128>(stream, call, shape.kv_type);
-        return start_prefill<256>(stream, call, shape.kv_type);
+        const int chip = scratch.multiprocessors;
+        if (shape.key_dim == 64) return start_prefill<64>(stream, call, shape.kv_type, chip);
+        if (shape.key_dim == 128) return start_prefill<128>(stream, call, shape.kv_type, chip);
+        return start_prefill<256>(stream, call, shape.kv_type, chip);
     }
     const std::int64_t splits = splits_of(shape, q.rows, scratch.multiprocessors, exact);
     const std::int64_t most = rows_per_launch(q.rows, splits);
