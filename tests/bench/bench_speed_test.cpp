@@ -44,7 +44,7 @@ TEST_CASE("strata-bench needs one model and something to do") {
           "--repeat: '0' is not a number from 1 to 1000");
     CHECK(refusal_of({"--model", "a", "--cache", "-1"}) ==
           "--cache: '-1' is not a number from 0 to 1048576");
-    CHECK(refusal_of({"--model", "a", "--kv", "q4"}).find("'q4'") != std::string::npos);
+    CHECK(refusal_of({"--model", "a", "--kv", "q4"}) == "--kv: 'q4' is not one of f16, f32, int8");
     CHECK(refusal_of({"--model", "a"}).empty());
     CHECK(refusal_of({"--synthetic", "list"}).empty());
 }
@@ -56,6 +56,8 @@ TEST_CASE("the cache is measured alone unless another test is asked for") {
     CHECK(alone->cache == 64);
     CHECK(alone->prefill.empty());
     CHECK(alone->decode.empty());
+    CHECK(alone->kv == KvType::f16);
+    CHECK(parse_options({"--synthetic", "x", "--kv", "int8"})->kv == KvType::int8);
     const auto both = parse_options({"--synthetic", "x", "--cache", "64", "--decode", "8"});
     REQUIRE(both.ok());
     CHECK(both->decode == std::vector<std::int64_t>{8});

@@ -58,6 +58,7 @@ TEST_CASE("a value follows its option behind a space or an equals sign and the l
     CHECK(options.model_path == "b=c");
     CHECK(options.threads == 3);
     CHECK(options.kv == KvType::f32);
+    CHECK(parse({"--model", "a", "--kv", "int8"})->kv == KvType::int8);
     CHECK(options.kernels == KernelChoice::avx2);
     CHECK(options.turn_token == 0);
     CHECK(options.prompt_cache == 0);
