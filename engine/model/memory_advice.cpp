@@ -66,9 +66,9 @@ std::string need_text(const DeviceMemoryNeed& need) {
     std::string parts;
     if (need.weights_bytes > 0) parts += "weights " + mib(need.weights_bytes) + ", ";
     if (need.fixed_bytes > 0) parts += "scratch and state " + mib(need.fixed_bytes) + ", ";
-    return "needed are " + mib(needed_bytes(need)) + " of device memory (" + parts + kv_type_name(need.kv.type) +
-           " K/V of " + std::to_string(need.context_tokens) + " tokens " +
-           mib(kv_bytes(need.kv, need.context_tokens)) + ")";
+    return "needed are " + mib(needed_bytes(need)) + " of device memory (" + parts +
+           kv_type_name(need.kv.type) + " K/V of " + std::to_string(need.context_tokens) +
+           " tokens " + mib(kv_bytes(need.kv, need.context_tokens)) + ")";
 }
 
 std::optional<std::string> memory_advice(const DeviceMemoryNeed& need) {
