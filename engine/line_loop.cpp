@@ -145,8 +145,13 @@ void LineLoop::list_conversations() {
         put(cache_row_line(entry, cache.unique_bytes(entry.entry), now_ms));
     }
     protocol::CacheLine end;
-    end.now = held_figures(std::ssize(cache.entries()), cache.bytes(), cache.retained_bytes());
+    end.now = held_now();
     put(end);
+}
+
+protocol::HeldFigures LineLoop::held_now() const {
+    const ConversationCache& cache = engine_.conversations();
+    return held_figures(std::ssize(cache.entries()), cache.bytes(), cache.retained_bytes());
 }
 
 void LineLoop::answer_trim() {
@@ -169,7 +174,7 @@ void LineLoop::pressure(const PressureReport& report, double ms) {
 }
 
 void LineLoop::resumed(const PromptPlan& plan, std::uint64_t conversation) {
-    put(resume_line(running_->id, plan, conversation));
+    put(resume_line(running_->id, plan, conversation, held_now()));
 }
 
 void LineLoop::progress(Position position, double ms, double tokens_per_s) {

@@ -39,6 +39,7 @@ class LineLoop : private EngineEvents {
     void answer_deferred();
     void answer_cache(const protocol::CacheCommand& command);
     void list_conversations();
+    protocol::HeldFigures held_now() const;
     void answer_trim();
     void answer_gen(protocol::GenCommand command, TimePoint received);
     void put(const protocol::Event& event);

@@ -154,8 +154,8 @@ protocol::ErrLine err_line(const GenerateRequest& request, const RequestRefusal&
 }
 
 protocol::ResumeLine resume_line(std::uint64_t id, const PromptPlan& plan,
-                                 std::uint64_t conversation) {
-    return {plan.reused, id, source_of(plan.source), conversation};
+                                 std::uint64_t conversation, const protocol::HeldFigures& held) {
+    return {plan.reused, id, source_of(plan.source), conversation, held};
 }
 
 protocol::TokenLine token_line(std::uint64_t id, TokenId token,

@@ -17,7 +17,8 @@ namespace strata {
 [[nodiscard]] protocol::ErrLine err_line(const GenerateRequest& request,
                                          const RequestRefusal& refusal);
 [[nodiscard]] protocol::ResumeLine resume_line(std::uint64_t id, const PromptPlan& plan,
-                                               std::uint64_t conversation);
+                                               std::uint64_t conversation,
+                                               const protocol::HeldFigures& held);
 [[nodiscard]] protocol::TokenLine token_line(std::uint64_t id, TokenId token,
                                              const std::optional<TokenReport>& report);
 [[nodiscard]] protocol::InfoLine info_line(Engine& engine, std::string_view version);

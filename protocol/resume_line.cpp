@@ -37,6 +37,7 @@ std::string format(const ResumeLine& line) {
     out.name("id", line.id);
     out.name_word("source", line.source);
     out.name("conv", line.conv);
+    put(out, line.now);
     return out.take();
 }
 
@@ -47,6 +48,7 @@ Parsed<ResumeLine> parse_resume_line(std::string_view line) {
     fields.named("id", out.id);
     fields.named_word("source", out.source, prompt_source_of);
     fields.named("conv", out.conv);
+    take(fields, out.now);
     return fields.finish(out);
 }
 

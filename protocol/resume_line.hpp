@@ -1,5 +1,6 @@
 // RESUME: from where a request's prompt is continued; printed before reading. Owns the words for
-// the source, which DONE repeats. `RESUME reused id=N source=WORD conv=N`
+// the source, which DONE repeats. `RESUME reused id=N source=WORD conv=N parked=N
+// held=BYTES retained=BYTES`
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string_view>
 
 #include "protocol/err_line.hpp"
+#include "protocol/held_figures.hpp"
 
 namespace strata::protocol {
 
@@ -36,6 +38,7 @@ struct ResumeLine {
     std::uint64_t id = 0;
     std::optional<PromptSource> source;  // absent also for a word of a newer engine
     std::optional<std::uint64_t> conv;   // number of the conversation that is live from here on
+    HeldFigures now;
     friend bool operator==(const ResumeLine&, const ResumeLine&) = default;
 };
 

@@ -56,8 +56,11 @@ CachePresent after(const CachePresent& before, const protocol::ConvLine& line, d
     CachePresent present = before;
     switch (line.kind) {
         case protocol::ConvKind::park:
+            leave(present, line);
+            break;
         case protocol::ConvKind::skip:
             leave(present, line);
+            ++present.skipped;
             break;
         case protocol::ConvKind::restore:
             if (line.conv) present.live_conv = line.conv;
@@ -100,9 +103,11 @@ CachePresent after(const CachePresent& before, const protocol::HeldFigures& held
     return present;
 }
 
-CachePresent after(const CachePresent& before, const protocol::ResumeLine& line, double) {
+CachePresent after(const CachePresent& before, const protocol::ResumeLine& line, double time_s) {
     CachePresent present = before;
     if (line.conv) present.live_conv = line.conv;
+    take(present, line.now);
+    if (line.now != protocol::HeldFigures{}) present.as_of_s = time_s;
     return present;
 }
 

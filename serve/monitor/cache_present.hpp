@@ -3,7 +3,7 @@
 //
 //   DONE with fields 15-19    all of it, as the request left it
 //   CONV, PRESSURE, CACHE end what is held after the step; a CONV counts as one of its kind
-//   RESUME                    who is live
+//   RESUME                    who is live, and what is held when reading begins
 //
 // A figure that a line does not carry stays as the last one said it; one that none has said is
 // absent. Nothing is added up here but counts: what is held is the engine's own sum.
@@ -31,6 +31,7 @@ struct CachePresent {
     std::optional<std::int64_t> released;
     std::optional<std::int64_t> superseded;
     std::optional<std::int64_t> lost;
+    std::int64_t skipped = 0;  // not parked, lost ones included: DONE has no such count
     std::optional<std::int64_t> checkpoints;    // of the live conversation
     std::optional<std::int64_t> available_mib;  // the last reading
     // In the context when the last request ended; an engine without a cache says it as well.

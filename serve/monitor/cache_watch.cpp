@@ -62,6 +62,8 @@ void CacheWatch::count(const protocol::ConvLine& line) {
             ++counts_.lost;
             break;
         case protocol::ConvKind::skip:
+            ++counts_.skipped;
+            break;
         case protocol::ConvKind::drop:
             break;
     }

@@ -36,6 +36,7 @@ struct CacheCounts {
     std::uint64_t released = 0;
     std::uint64_t superseded = 0;
     std::uint64_t lost = 0;
+    std::uint64_t skipped = 0;  // lost ones included
     std::uint64_t pressure_events = 0;
     Histogram park_s{kMoveSecondsBounds};
     Histogram restore_s{kMoveSecondsBounds};

@@ -48,7 +48,8 @@ Phase phase_of(const EngineView& engine) {
     return {"generating", "answering"};
 }
 
-json::object engine_json(const EngineView& engine) {
+json::object engine_json(const MetricsInput& input) {
+    const EngineView& engine = input.engine;
     json::object out;
     out["epoch"] = engine.epoch;
     const protocol::InfoLine info = engine.info.value_or(protocol::InfoLine{});
@@ -74,6 +75,11 @@ json::object engine_json(const EngineView& engine) {
     out["foreign_lines"] = engine.foreign_lines;
     out["foreign_dones"] = engine.foreign_dones;
     out["failure"] = engine.last_failure;
+    out["failure_time"] = nullptr;
+    if (engine.last_failure_at) {
+        const std::chrono::duration<double> ago = input.now - *engine.last_failure_at;
+        out["failure_time"] = input.now_s - ago.count();
+    }
     out["unexpected_ends"] = engine.unexpected_ends;
     json::array lines;
     const std::size_t count = engine.last_lines.size();
@@ -184,9 +190,11 @@ json::object metrics_json(const MetricsInput& input, const RequestHistory& histo
                           const CacheWatch& watch) {
     json::object out;
     out["time"] = input.now_s;
-    out["engine"] = engine_json(input.engine);
+    out["engine"] = engine_json(input);
     json::object live = status_json(input.engine, input.now);
     add_reading_left(live, input);
+    live["context_tokens"] =
+        or_null(context_tokens(input.engine, cache_present(input.engine, watch)));
     out["live"] = std::move(live);
     json::array rows;
     for (const auto& row : history.newest_first()) {

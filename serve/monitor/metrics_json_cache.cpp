@@ -91,6 +91,7 @@ void add_present(json::object& out, const EngineView& engine, const CachePresent
     out["released"] = or_null(present.released);
     out["superseded"] = or_null(present.superseded);
     out["lost"] = or_null(present.lost);
+    out["skipped"] = present.skipped;
     out["live_conv"] = or_null(present.live_conv);
     out["checkpoints"] = or_null(present.checkpoints);
     out["available_bytes"] = bytes_or_null(present.available_mib);
@@ -112,6 +113,12 @@ std::int64_t floor_bytes(const EngineView& engine, const CacheAsked& asked) {
 bool cache_enabled(const EngineView& engine, const CacheAsked& asked) {
     const bool said = engine.info && engine.info->conversation_cache_mib;
     return said ? *engine.info->conversation_cache_mib > 0 : asked.enabled;
+}
+
+std::optional<std::int64_t> context_tokens(const EngineView& engine, const CachePresent& present) {
+    if (engine.state != EngineState::ready) return std::nullopt;
+    if (engine.busy) return engine.prompt_read + engine.generated;
+    return present.live_tokens;
 }
 
 CachePresent cache_present(const EngineView& engine, const CacheWatch& watch) {

@@ -35,6 +35,10 @@ boost::json::value or_null(const std::optional<T>& value) {
 // The running engine's word, or what was asked for while there is none that says it.
 bool cache_enabled(const EngineView& engine, const CacheAsked& asked);
 // The cache as the running engine's newest word has it; empty while no engine is ready.
+// Tokens in the context: of the request that holds the engine, else of the conversation that it
+// left; absent when none has been there since the engine started.
+std::optional<std::int64_t> context_tokens(const EngineView& engine, const CachePresent& present);
+
 CachePresent cache_present(const EngineView& engine, const CacheWatch& watch);
 
 // Memory that the cache must leave: the running engine's word, or what was asked for.

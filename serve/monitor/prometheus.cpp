@@ -99,13 +99,11 @@ std::uint64_t positive(std::int64_t value) {
     return value > 0 ? static_cast<std::uint64_t>(value) : 0;
 }
 
-// Of the request that holds the engine, else of the conversation that it left.
 std::optional<double> context_fill(const MetricsInput& input, const CachePresent& present) {
     const EngineView& engine = input.engine;
     if (!engine.info || engine.info->context_tokens.value_or(0) <= 0) return std::nullopt;
     const double context = static_cast<double>(*engine.info->context_tokens);
-    const std::int64_t tokens =
-        engine.busy ? engine.prompt_read + engine.generated : present.live_tokens.value_or(0);
+    const std::int64_t tokens = context_tokens(engine, present).value_or(0);
     return std::min(static_cast<double>(tokens) / context, 1.0);
 }
 
@@ -196,6 +194,9 @@ void write_cache_counts(Page& page, const Monitor& monitor) {
             counts.superseded);
     counter(page, "strata:conversation_lost_total", "Conversations not parked at an exchange.",
             counts.lost);
+    counter(page, "strata:conversation_skips_total",
+            "Conversations not parked for want of room, places or memory, lost ones included.",
+            counts.skipped);
     counter(page, "strata:pressure_events_total", "Checks that found too little memory.",
             counts.pressure_events);
     histogram(page, "strata:park_seconds", "Parking a conversation.", counts.park_s);

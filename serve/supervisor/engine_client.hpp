@@ -119,6 +119,7 @@ struct EngineView {
     std::optional<std::chrono::seconds> eta;  // of the load or the next restart
     std::string failure;       // why there is no engine, in words; "" when there is one
     std::string last_failure;  // the last of these, also when an engine came after it
+    std::optional<std::chrono::steady_clock::time_point> last_failure_at;
     std::string refusal_code;  // unloaded because a load was refused: its word
     // A request began this load: those that come meanwhile wait for it as it does.
     bool on_demand = false;

@@ -334,6 +334,7 @@ EngineView EngineSupervisor::view() const {
     view.epoch = epoch_;
     view.failure = failure_;
     view.last_failure = last_failure_;
+    view.last_failure_at = last_failure_at_;
     view.engine_starts = epoch_;
     view.foreign_lines = foreign_lines_;
     view.foreign_dones = foreign_dones_;

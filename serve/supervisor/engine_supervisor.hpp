@@ -218,6 +218,7 @@ class EngineSupervisor : public EngineClient {
     std::optional<TimePoint> next_start_;
     std::string failure_;       // why there is no engine
     std::string last_failure_;  // the last that there was
+    std::optional<TimePoint> last_failure_at_;
     StderrTail tail_;
     std::uint64_t foreign_lines_ = 0;
     std::uint64_t foreign_dones_ = 0;

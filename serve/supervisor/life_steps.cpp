@@ -159,6 +159,7 @@ void EngineSupervisor::take_preparation(const std::optional<LoadRefusal>& refusa
 void EngineSupervisor::note_failure(const std::string& text) {
     failure_ = text;
     last_failure_ = text;
+    last_failure_at_ = time_.now();
 }
 
 void EngineSupervisor::note_idle() {

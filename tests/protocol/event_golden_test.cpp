@@ -81,9 +81,9 @@ TEST_CASE("events of start and load are written and read as their golden lines")
 }
 
 TEST_CASE("events of a request are written and read as their golden lines") {
-    check({"RESUME 32063 id=17 source=parked conv=4",
-           ResumeLine{32063, 17, PromptSource::parked, 4}});
-    check({"RESUME 0 id=1 source=cold", ResumeLine{0, 1, PromptSource::cold, {}}});
+    check({"RESUME 32063 id=17 source=parked conv=4 parked=1 held=70 retained=9",
+           ResumeLine{32063, 17, PromptSource::parked, 4, {1, 70, 9}}});
+    check({"RESUME 0 id=1 source=cold", ResumeLine{0, 1, PromptSource::cold, {}, {}}});
     check({"PP 512 32109 40.5 12641.9 id=17", ProgressLine{512, 32109, 40.5, 12641.9, 17}});
     check({"T 42 id=17", TokenLine{42, 17, {}, {}}});
     check({"T 42 id=17 lp=-0.25 top=42:-0.25,7:-1.5",

@@ -223,7 +223,7 @@ Event RandomLines::event(std::size_t kind) {
             return ready();
         case 3:
             return ResumeLine{count(), number(), maybe([&] { return any<PromptSource>(13); }),
-                              maybe([&] { return number(); })};
+                              maybe([&] { return number(); }), held()};
         case 4:
             return ProgressLine{count(), count(), tenths(), tenths(), number()};
         case 5:

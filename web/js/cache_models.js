@@ -79,7 +79,7 @@ function shareOf(part, whole) {
 }
 
 /** Are there finished requests, but none that reports the cache? @param {Metrics} metrics @param {ConversationCache} cache */
-function silent(metrics, cache) {
+export function silent(metrics, cache) {
   return cache.rows === 0 && metrics.requests.some((row) => known(row.prompt_ms));
 }
 
@@ -130,7 +130,7 @@ function parkedBar(metrics, cache, rows) {
     key: "parked", head: "Parked conversations",
     words: known(cache.parked) ? `${number(cache.parked)} of ${number(cache.slots)}` : UNKNOWN,
     share: shareOf(cache.parked, cache.slots),
-    detail: absence(metrics, cache) || `beside the live one, as of ${clock(cache.as_of)}`,
+    detail: absence(metrics, cache) || `${known(cache.live_conv) ? "beside the live one, " : ""}as of ${clock(cache.as_of)}`,
     tip: "Conversations that wait in memory for their next turn, of the places there are. The live conversation is beside them. The line shows how many there were after each request.",
     line: lineOf(rows, (row) => row.parked), top: cache.slots ?? 0,
     summary: spoken("Parked conversations after each", [...rows].reverse().map((row) => number(row.parked))),
@@ -139,13 +139,13 @@ function parkedBar(metrics, cache, rows) {
 
 /** @param {Metrics} metrics @param {ConversationCache} cache @param {RequestRow[]} rows @returns {Bar} */
 function memoryBar(metrics, cache, rows) {
-  const lost = `evicted ${number(cache.evictions)}, released ${number(cache.released)}, superseded ${number(cache.superseded)}, lost at a switch ${number(cache.lost)}`;
+  const lost = `evicted ${number(cache.evictions)}, released ${number(cache.released)}, superseded ${number(cache.superseded)}, not parked ${number(cache.skipped)}, of them lost at a switch ${number(cache.lost)}`;
   return {
     key: "memory", head: "Cache RAM",
     words: known(cache.bytes) ? `${byteSize(cache.bytes)} of ${byteSize(cache.budget_bytes)}` : UNKNOWN,
     share: shareOf(cache.bytes, cache.budget_bytes),
-    detail: absence(metrics, cache) || lost,
-    tip: `Parked conversations and what is kept of the live one, of the budget. Since the engine started: ${lost}. Evicted: for room in the budget or the places. Released: the machine was short of memory. Superseded: older copies of the same chat. Lost at a switch: there was no room for it beside the one that came back.`,
+    detail: absence(metrics, cache) || (known(cache.evictions) ? lost : "no request since the engine started"),
+    tip: `Parked conversations and what is kept of the live one, of the budget. Since the engine started: ${lost}. Evicted: for room in the budget or the places. Released: the machine was short of memory. Superseded: older copies of the same chat. Not parked: no room, no place or too little memory when it was left; lost at a switch: no room beside the one that came back.`,
     line: lineOf(rows, (row) => row.bytes), top: cache.budget_bytes ?? 0,
     summary: spoken("Cache RAM after each", [...rows].reverse().map((row) => byteSize(row.bytes))),
   };
@@ -182,7 +182,7 @@ export function cacheSentence(metrics) {
   const cache = cacheOf(metrics);
   if (!cache) return "";
   if (silent(metrics, cache)) return "This engine does not report what its conversation cache does.";
-  if (cache.rows === 0) return "On, and not used yet: no request has come.";
+  if (cache.rows === 0) return metrics.requests.length > 0 ? "On; no request has got as far as using it yet." : "On, and not used yet: no request has come.";
   if (cache.switches === 0) return "On: all of these requests continued one conversation, so nothing had to come back.";
   const miss = windowRows(metrics).find((row) => hitOf(row) === 0);
   const why = miss ? ` The last miss: ${missWords(miss.miss) || "no reason is known"}.` : "";

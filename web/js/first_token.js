@@ -6,16 +6,16 @@ import { clock, counted, duration, known, number } from "./format.js";
 
 export const GROUPS = /** @type {const} */ ({
   cold: "read from the first token",
-  root: "only the system prompt reused",
+  root: "only its beginning reused",
   warm: "continued the live conversation",
   restored: "brought back from memory",
+  unknown: "from where is not known",
 });
 export const FIRST_HEADS = ["Ended", "Source", "Tokens read", "First token", "Waited", "Brought back in"];
 
-/** @param {RequestRow} row what the server calls it; an older server has only the source */
+/** @param {RequestRow} row what the server calls it; an older engine does not say */
 function groupOf(row) {
-  if (row.group && row.group in GROUPS) return row.group;
-  return row.source === "cold" || !row.reused ? "cold" : "warm";
+  return row.group && row.group in GROUPS ? row.group : "unknown";
 }
 
 /** @param {RequestRow} row */

@@ -24,7 +24,7 @@ import { cacheOf, missWords } from "./cache_models.js";
 
 export const COLUMNS_MAX = 24;
 export const LANES_MAX = 8;
-export const LANE_HEADS = ["Time", "Chat", "What", "Tokens", "Size", "Took", "Why"];
+export const LANE_HEADS = ["Time", "Chat", "What", "Tokens", "Bytes", "Took", "Why"];
 
 // What an event is called, and the mark that stands for it.
 const KINDS = /** @type {Record<string, {mark: string, words: string}>} */ ({
@@ -162,9 +162,9 @@ function tableOf(rows, events) {
   return steps.sort((a, b) => b.time - a.time).map((step) => step.cells);
 }
 
-/** @param {RequestRow[]} rows @param {CacheEvent[]} events @param {number} hidden */
-function summaryOf(rows, events, hidden) {
-  if (rows.length === 0) return "No request yet.";
+/** @param {RequestRow[]} rows @param {CacheEvent[]} events @param {number} hidden @param {boolean} any requests at all */
+function summaryOf(rows, events, hidden, any) {
+  if (rows.length === 0) return any ? "No request has said yet which conversation it belongs to." : "No request yet.";
   const count = (/** @type {string} */ mark) => events.filter((event) => KINDS[event.kind]?.mark === mark).length;
   const kinds = /** @type {(keyof typeof MARK_WORDS)[]} */ (Object.keys(MARK_WORDS));
   const parts = kinds.filter((kind) => count(kind) > 0).map((kind) => `${count(kind)} ${MARK_WORDS[kind]}`);
@@ -186,7 +186,7 @@ export function lanesModel(metrics) {
   const { keys, first, hidden } = lanesOf(metrics, rows, events);
   const columns = columnsOf(rows, events, keys);
   return {
-    lanes: named(metrics, rows, keys, first), columns, first: clock(rows[0]?.time), last: clock(rows[rows.length - 1]?.time),
-    summary: summaryOf(rows, events, hidden), table: tableOf(rows, events),
+    lanes: named(metrics, rows, keys, first), columns, first: clock(rows[0]?.time), last: clock(Math.max(rows[rows.length - 1]?.time ?? -Infinity, events[events.length - 1]?.time ?? -Infinity)),
+    summary: summaryOf(rows, events, hidden, metrics.requests.length > 0), table: tableOf(rows, events),
   };
 }

@@ -1,4 +1,5 @@
 // Where the memory is, what is available, what the cache gave back: as values. Pure.
+import { cacheOf, silent } from "./cache_models.js";
 import { UNKNOWN, byteSize, clock, counted, duration, known, number } from "./format.js";
 
 /** @typedef {import("./types").Metrics} Metrics */
@@ -155,6 +156,12 @@ export function pressureWords(event) {
   const what = any ? `Released ${dialogs}${mib(pressure.released_mib)}${of} in ${duration(event.ms)}` : "Nothing was released";
   return `${what}, ${where}: ${number(pressure.available_before_mib)} → ${number(pressure.available_after_mib)} MiB available, ` +
     `floor ${number(pressure.floor_mib)} MiB, gives back until ${number(pressure.target_mib)} MiB; ${number(pressure.parked)} still parked.${end}`;
+}
+
+/** What is said when there is no such event. @param {Metrics} metrics */
+export function pressureAbsence(metrics) {
+  const cache = cacheOf(metrics);
+  return cache && silent(metrics, cache) ? "This engine does not report it." : "It did not: nothing was given back.";
 }
 
 /** @param {Metrics} metrics @returns {{time: string, words: string}[]} newest first */

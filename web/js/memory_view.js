@@ -4,7 +4,7 @@ import { availableLine, budgetStack, memoryStack } from "./cache_charts.js";
 import { byId, draw, element, setText } from "./dom.js";
 import { byteSize } from "./format.js";
 import {
-  AVAILABLE_HEADS, MEMORY_HEADS, availableModel, availableTable, budgetModel, memoryModel, memoryTable, pressureModel, withReading,
+  AVAILABLE_HEADS, MEMORY_HEADS, availableModel, availableTable, budgetModel, memoryModel, memoryTable, pressureAbsence, pressureModel, withReading,
 } from "./memory_models.js";
 import { showTable, startToggle } from "./view_tools.js";
 
@@ -54,6 +54,7 @@ function showAvailable(metrics) {
   const events = pressureModel(metrics);
   const text = JSON.stringify(events);
   byId("pressure-empty").hidden = events.length > 0;
+  setText("pressure-empty", pressureAbsence(metrics));
   if (text === view.pressures) return;
   view.pressures = text;
   const items = events.map(({ time, words }) => element("li", {}, element("span", { class: "quiet" }, time), ` ${words}`));

@@ -8,7 +8,7 @@ import { showEngineButtons, startEngineButtons } from "./engine_buttons.js";
 import { FIRST_HEADS, GROUPS, firstTokenModel, firstTokenTable } from "./first_token.js";
 import { clock } from "./format.js";
 import { noteParked, showMemory, startMemory } from "./memory_view.js";
-import { onParked, showParked } from "./parked_view.js";
+import { onParked, onParkedChange, showParked } from "./parked_view.js";
 import { legendMark, scatter } from "./plots.js";
 import { openRequest, showRequests, startRequests } from "./requests_view.js";
 import { favicon, pill, progressOf, queueWords, sentence, spokenState } from "./state_words.js";
@@ -222,6 +222,7 @@ export function startMonitor() {
   startFirst();
   startEngineButtons(lookNow);
   onParked(noteParked);
+  onParkedChange(lookNow);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) lookNow();
   });

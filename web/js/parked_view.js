@@ -19,6 +19,7 @@ const view = {
   absent: false, // this server has no list
   askedAt: 0,
   mark: "",
+  busyNote: false, // the note is about a request that runs
   rows: "", // which entries the table has, each with its buttons
 };
 /** @type {((list: CacheList|null) => void)[]} */
@@ -27,6 +28,14 @@ const listeners = [];
 /** @param {(list: CacheList|null) => void} listener */
 export function onParked(listener) {
   listeners.push(listener);
+}
+
+/** @type {(() => void)[]} */
+const changes = [];
+
+/** After a drop or a pin. @param {() => void} listener */
+export function onParkedChange(listener) {
+  changes.push(listener);
 }
 
 /** @param {CacheEntry} entry @returns {HTMLElement} */
@@ -51,6 +60,15 @@ function refreshCells(place, entry, row) {
   });
 }
 
+/** The same button, or that of the row which has moved up, or the heading when the list is empty. @param {HTMLElement} place @param {string} act @param {number} row */
+function focusAgain(place, act, row) {
+  const kind = act.split(" ")[0];
+  const rows = place.querySelectorAll("tbody tr");
+  const next = rows[Math.min(row, rows.length - 1)];
+  const button = place.querySelector(`[data-act="${CSS.escape(act)}"]`) ?? next?.querySelector(`[data-act^="${kind} "]`);
+  /** @type {HTMLElement} */ (button ?? byId("parked-head")).focus({ preventScroll: true });
+}
+
 function render() {
   if (!view.metrics) return;
   setText("parked-words", parkedWords(view.list, view.metrics));
@@ -63,10 +81,11 @@ function render() {
   }
   view.rows = rows;
   const focused = /** @type {HTMLElement|null} */ (document.activeElement)?.dataset?.act;
+  const row = [...place.querySelectorAll("tbody tr")].findIndex((each) => each.contains(document.activeElement));
   place.replaceChildren(...(entries.length === 0 ? [] : [
     tableNode([...PARKED_HEADS, "Do"], entries.map((entry) => [...entryCells(entry), actions(entry)])),
   ]));
-  if (focused) /** @type {HTMLElement|null} */ (place.querySelector(`[data-act="${CSS.escape(focused)}"]`))?.focus({ preventScroll: true });
+  if (focused) focusAgain(place, focused, row);
 }
 
 async function ask() {
@@ -85,14 +104,22 @@ async function ask() {
   else render();
 }
 
+/** @param {string} words @param {boolean} [whileBusy] true: it holds until no request runs any more */
+function note(words, whileBusy = false) {
+  view.busyNote = whileBusy;
+  setText("parked-note", words);
+}
+
 /** @param {"POST"|"DELETE"} method @param {string} path @param {object} [body] */
 async function tell(method, path, body) {
-  setText("parked-note", "");
+  note("");
   try {
     await send(method, path, body);
   } catch (error) {
-    setText("parked-note", error instanceof Error ? error.message : String(error));
+    const busy = /** @type {{status?: number}} */ (error).status === 409;
+    note(error instanceof Error ? error.message : String(error), busy);
   }
+  for (const listener of changes) listener();
   await ask();
 }
 
@@ -104,6 +131,7 @@ function loaded(metrics) {
 /** @param {Metrics} metrics */
 export function showParked(metrics) {
   view.metrics = metrics;
+  if (view.busyNote && metrics.live.state === "idle") note("");
   const cache = metrics.conversation_cache;
   const on = cache?.enabled === true && !view.absent;
   byId("parked").hidden = !on;

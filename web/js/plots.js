@@ -20,6 +20,7 @@ const FORMS = {
   root: "M0 -5 L5 0 L0 5 L-5 0 Z",
   warm: "M-4.5 0 A4.5 4.5 0 1 0 4.5 0 A4.5 4.5 0 1 0 -4.5 0 Z",
   restored: "M0 -5 L5 4 H-5 Z",
+  unknown: "M-4 0 H4",
   park: "M-4.5 -4 H4.5 L0 4.5 Z",
   restore: "M-4.5 4 H4.5 L0 -4.5 Z",
   evict: "M-4 -4 L4 4 M4 -4 L-4 4",

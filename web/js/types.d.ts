@@ -16,6 +16,7 @@ export interface Live {
   eta_s: Maybe<number>;
   failure: string;
   tok_s?: Maybe<number>;
+  context_tokens?: Maybe<number>;
   unload_in_s?: Maybe<number>; // absent: the server cannot load and unload
 }
 
@@ -36,6 +37,7 @@ export interface EngineFacts {
   starts: number;
   foreign_lines: number;
   failure: string;
+  failure_time?: Maybe<number>;
   unexpected_ends?: Maybe<number>;
   last_lines?: Maybe<string[]>;
 }
@@ -127,6 +129,7 @@ export interface ConversationCache {
   released?: Maybe<number>;
   superseded?: Maybe<number>;
   lost?: Maybe<number>;
+  skipped?: number;
   live_conv?: Maybe<number>;
   checkpoints?: Maybe<number>;
   available_bytes?: Maybe<number>;

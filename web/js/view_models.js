@@ -87,13 +87,10 @@ export function speedTable(speed) {
 export function contextModel(metrics) {
   const size = metrics.engine?.context;
   const live = metrics.live;
-  const row = metrics.requests.find((each) => known(each.prompt_tokens) && each.prompt_tokens > 0);
   const running = live.state === "reading" || live.state === "generating";
-  let used = null;
-  if (running) used = live.prompt_tokens + live.generated;
-  else if (row) used = (row.prompt_tokens ?? 0) + (row.output_tokens ?? 0);
+  const used = live.context_tokens;
   if (!known(size) || size <= 0) return { words: UNKNOWN, share: 0, detail: "the engine has not said its size" };
-  if (used === null) return { words: `0 of ${number(size)} tokens`, share: 0, detail: "no conversation yet" };
+  if (!known(used)) return { words: `0 of ${number(size)} tokens`, share: 0, detail: "no conversation yet" };
   const share = Math.min(1, used / size);
   const detail = `${percent(share)} full, ${running ? "the running conversation" : "the last conversation"}`;
   return { words: `${number(used)} of ${number(size)} tokens`, share, detail };
@@ -154,6 +151,8 @@ export function errorsModel(metrics) {
   const out = metrics.requests
     .filter((row) => row.finish === "error")
     .map((row) => ({ time: /** @type {number|null} */ (row.time), id: row.id, text: row.failure || "the engine gave no reason" }));
-  if (metrics.engine?.failure) out.unshift({ time: null, id: "engine", text: metrics.engine.failure });
-  return out.slice(0, ERRORS_MAX);
+  const { failure, failure_time: at } = metrics.engine ?? {};
+  const told = out.some((row) => row.text === failure && known(at) && (row.time ?? 0) >= at);
+  if (failure && !told) out.push({ time: at ?? null, id: "engine", text: failure });
+  return out.sort((a, b) => (b.time ?? Infinity) - (a.time ?? Infinity)).slice(0, ERRORS_MAX);
 }

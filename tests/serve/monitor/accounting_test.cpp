@@ -265,6 +265,29 @@ TEST_CASE("A list that comes too late for its asker is still a word about what i
     CHECK(whole(stage.metrics().at("conversation_cache").at("parked")) == 2);
 }
 
+TEST_CASE("The context is that of the request, then of what it left, and of no engine before") {
+    ServiceStage stage;
+    stage.ready();
+    const auto context = [&] { return stage.metrics().at("live").at("context_tokens"); };
+    CHECK(context().is_null());
+    const Client client = stage.chat("one");
+    const AskedEngine gen = stage.take_gen();
+    stage.say("PP 2 " + std::to_string(gen.prompt_tokens) +
+              " 5.0 100.0 id=" + std::to_string(gen.id));
+    CHECK(whole(context()) == 2);
+    stage.answer(gen, 3, 0, "1 0 0 0 0");
+    CHECK(whole(context()) == gen.prompt_tokens + 3);
+    stage.engine().end({true, 9, false});
+    stage.settle();
+    CHECK(context().is_null());
+    while (stage.launcher.launches.size() == 1) {
+        stage.time.advance(std::chrono::milliseconds(100));
+        stage.settle();
+    }
+    stage.ready();
+    CHECK(context().is_null());
+}
+
 TEST_CASE("A failure that is past is no failure of now") {
     ServiceStage stage;
     stage.ready();
@@ -279,7 +302,9 @@ TEST_CASE("A failure that is past is no failure of now") {
     const json::value metrics = stage.metrics();
     CHECK(metrics.at("live").at("failure").as_string().empty());
     CHECK(stage.service->status().body.find("\"failure\":\"\"") != std::string::npos);
-    // What it was is still told as a fact of the engine's past.
+    // What it was is still told as a fact of the engine's past, with its time.
+    const double at = metrics.at("engine").at("failure_time").as_double();
+    CHECK(at < metrics.at("time").to_number<double>());
     CHECK(std::string(metrics.at("engine").at("failure").as_string()).find("signal 11") !=
           std::string::npos);
 }

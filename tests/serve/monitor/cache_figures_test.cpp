@@ -228,6 +228,7 @@ TEST_CASE("Every kind of event has its own count") {
     CHECK(watch.counts().released == 1);
     CHECK(watch.counts().superseded == 1);
     CHECK(watch.counts().lost == 1);
+    CHECK(watch.counts().skipped == 1);
     CHECK(watch.counts().parks == 0);
 }
 

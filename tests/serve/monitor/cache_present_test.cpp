@@ -108,7 +108,7 @@ TEST_CASE("What is held is the engine's own word and never a sum of what it move
 TEST_CASE("Each step of an exchange counts as what it is") {
     const CachePresent before = started();
     CHECK(conv(before, "CONV borrow entry=7 conv=2 tokens=9 bytes=5 id=2") == before);
-    CHECK(conv(before, "CONV skip conv=2 reason=floor id=2") == before);
+    CHECK(conv(before, "CONV skip conv=2 reason=floor id=2").skipped == 1);
     const CachePresent evicted = conv(before, "CONV evict entry=7 bytes=1048576 reason=slots id=2");
     CHECK(evicted.evictions == 3);
     CHECK(evicted.evicted_slots == 2);
@@ -151,6 +151,13 @@ TEST_CASE("Nobody is live from the park of the last one until the next one is ab
     CachePresent present = resume(CachePresent{}, "RESUME 0 id=1 source=cold conv=1");
     CHECK(present.live_conv == 1U);
     CHECK_FALSE(present.as_of_s);  // of figures, of which it says none
+    // An image that was brought back has become the live one's when reading begins.
+    const CachePresent read =
+        resume(present, "RESUME 9 id=1 source=parked conv=1 parked=2 held=500 retained=40");
+    CHECK(read.parked == 2);
+    CHECK(read.bytes == 500);
+    CHECK(read.retained == 40);
+    CHECK(read.as_of_s == kLater);
     for (const char* leaves :
          {"CONV park entry=8 conv=1 tokens=9 bytes=5 id=2", "CONV skip conv=1 reason=floor id=2",
           "CONV lost conv=1 reason=budget id=2", "CONV supersede conv=1 tokens=9 id=2"}) {

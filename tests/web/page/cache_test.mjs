@@ -75,6 +75,9 @@ test("unknown is a dash and no switches is said and an unloaded engine has nothi
   const documents = { metrics: fixture("older_engine"), list: fixture("cache_list") };
   const { page, faults, context } = await monitor(documents);
   await showsWords(page, ["–", "–", "–", "–"]);
+  await shows(at(page, "pressure-empty"), "This engine does not report it.");
+  await shows(at(page, "lanes-summary"), "No request has said yet which conversation it belongs to.");
+  await shows(at(page, "first-summary"), /^1 request: 1 read from the first token\./);
   documents.metrics = fixture("golden");
   Object.assign(documents.metrics.conversation_cache, { switches: 0, hits: 0 });
   await shows(at(page, "cache-hits-words"), "no switches yet");
@@ -108,7 +111,7 @@ test("the hints come by keyboard and by pointer and Esc sends them away", async 
     await disappears(tip);
     await page.locator("#cache-memory .tip-button").hover();
     await appears(page.locator("#cache-memory-tip"));
-    await shows(page.locator("#cache-memory-tip"), /evicted 0, released 2, superseded 1, lost at a switch 0/);
+    await shows(page.locator("#cache-memory-tip"), /evicted 0, released 2, superseded 1, not parked 0, of them lost at a switch 0/);
     await page.keyboard.press("Escape");
     await disappears(page.locator("#cache-memory-tip"));
     await context.close();
@@ -186,14 +189,23 @@ test("a parked conversation is pinned and dropped and a refusal is said in place
   await page.getByRole("button", { name: "Pin Chat 5" }).click();
   await page.getByRole("button", { name: "Unpin Chat 5" }).waitFor();
   status = 409;
+  documents.metrics.live.state = "generating";
+  await shows(at(page, "state-text"), /^answering/);
   await page.getByRole("button", { name: /^Drop Chat 2/ }).click();
   await page.locator("#ask-yes").click();
   await shows(at(page, "parked-note"), "a request runs");
+  documents.metrics.live.state = "idle";
+  await shows(at(page, "parked-note"), "");
   status = 200;
   await page.getByRole("button", { name: /^Drop Chat 2/ }).click();
   await page.locator("#ask-yes").click();
   await counts(rows, 1);
   await shows(at(page, "parked-note"), "");
+  // Who works by keyboard goes on where the row was.
+  await shows(page.locator("#parked button:focus"), /^Drop Chat 5/);
+  documents.list.entries.shift();
+  await counts(rows, 0);
+  await page.locator("#parked-head:focus").waitFor();
   assert.deepEqual(calls, [["POST", "/cache/4/pin", { pinned: true }], ["DELETE", "/cache/3", null], ["DELETE", "/cache/3", null]]);
   await context.close();
 });

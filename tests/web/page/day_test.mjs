@@ -73,7 +73,7 @@ test("the bars are the sums of the last requests of the day", async () => {
   await shows(at("cache-parked-words"), `${last.parked} of ${SLOTS}`);
   await shows(at("cache-memory-words"), `${last.bytes / MIB} MiB of ${BUDGET_MIB} MiB`);
   await shows(at("cache-memory-detail"),
-    `evicted ${last.evictions}, released ${last.released}, superseded ${last.superseded}, lost at a switch ${last.lost}`);
+    `evicted ${last.evictions}, released ${last.released}, superseded ${last.superseded}, not parked 0, of them lost at a switch ${last.lost}`);
   await shows(at("cache-sentence"), new RegExp(`^It works: ${hits} of ${switches} switches .* The last miss: it was released`));
   await shows(at("cache-restart"), /^The engine restarted among these requests/);
 });

@@ -23,14 +23,14 @@ test("the four bars of a loaded engine are the given numbers", () => {
   assert.deepEqual([hits.head, hits.words, hits.detail], ["Hits on switches (last 20)", "20 %", "1 of 5 switches in 6 requests"]);
   assert.deepEqual([parked.words, parked.share], ["1 of 4", 0.25]);
   assert.deepEqual([memory.words, memory.share], ["80 MiB of 512 MiB", 83886080 / 536870912]);
-  assert.equal(memory.detail, "evicted 0, released 2, superseded 1, lost at a switch 0");
+  assert.equal(memory.detail, "evicted 0, released 2, superseded 1, not parked 0, of them lost at a switch 0");
 });
 
 test("every bar says its window and what it is in its hint", () => {
   const { reused, hits, memory } = bars(fixture("golden"));
   for (const bar of [reused, hits]) assert.match(bar.tip, /newest 20 requests that report it/);
   assert.match(hits.tip, /A new chat counts as a miss/);
-  assert.match(memory.tip, /evicted 0, released 2, superseded 1, lost at a switch 0/);
+  assert.match(memory.tip, /evicted 0, released 2, superseded 1, not parked 0, of them lost at a switch 0/);
 });
 
 test("another engine breaks the lines and is told", () => {

@@ -77,9 +77,12 @@ test("the table of the speeds has the sums of the line", () => {
 
 test("the context is unknown until the engine says its size", () => {
   assert.equal(contextModel({ engine: { context: null }, live: LIVE, requests: [] }).words, UNKNOWN);
-  const metrics = { engine: { context: 32768 }, live: LIVE, requests: [{ prompt_tokens: 1000, output_tokens: 24 }] };
+  // A row of an engine that is gone says nothing of this one's context.
+  const metrics = { engine: { context: 32768 }, live: { ...LIVE, context_tokens: null }, requests: [{ prompt_tokens: 1000, output_tokens: 24 }] };
+  assert.deepEqual(contextModel(metrics), { words: "0 of 32,768 tokens", share: 0, detail: "no conversation yet" });
+  metrics.live = { ...LIVE, context_tokens: 1024 };
   assert.deepEqual(contextModel(metrics), { words: "1,024 of 32,768 tokens", share: 1024 / 32768, detail: "3 % full, the last conversation" });
-  metrics.live = { ...LIVE, state: "generating", prompt_tokens: 30000, generated: 68 };
+  metrics.live = { ...LIVE, state: "generating", prompt_tokens: 30000, generated: 68, context_tokens: 30068 };
   assert.equal(contextModel(metrics).words, "30,068 of 32,768 tokens");
 });
 
@@ -114,8 +117,13 @@ test("errors are the rows that failed and the engine's own", () => {
     { id: "a", time: 1, finish: "error", failure: "the engine ended" }, { id: "b", time: 2, finish: "stop" },
     { id: "c", time: 3, finish: "cancel", failure: "the client left" }, { id: "d", time: 4, finish: "error" },
   ];
-  assert.deepEqual(errorsModel({ requests: rows, engine: { failure: "" } }).map((each) => each.id), ["a", "d"]);
-  assert.deepEqual(errorsModel({ requests: rows, engine: { failure: "signal 9" } })[0], { time: null, id: "engine", text: "signal 9" });
+  assert.deepEqual(errorsModel({ requests: rows, engine: { failure: "" } }).map((each) => each.id), ["d", "a"]);
+  const failed = (engine) => errorsModel({ requests: rows, engine });
+  assert.deepEqual(failed({ failure: "signal 9", failure_time: 2.5 })[1], { time: 2.5, id: "engine", text: "signal 9" });
+  assert.deepEqual(failed({ failure: "signal 9" })[0], { time: null, id: "engine", text: "signal 9" });
+  // The request whose engine ended says so itself.
+  assert.deepEqual(failed({ failure: "the engine ended", failure_time: 0.9 }).map((each) => each.id), ["d", "a"]);
+  assert.deepEqual(failed({ failure: "the engine ended", failure_time: 3 }).map((each) => each.id), ["d", "engine", "a"]);
   assert.match(errorsModel({ requests: [rows[3]], engine: {} })[0].text, /no reason/);
   assert.equal(errorsModel({ requests: Array(50).fill(rows[0]), engine: {} }).length, 20);
 });
@@ -145,11 +153,11 @@ test("the time to the first token is placed between powers of ten by its source"
     { id: "e", ttft_ms: 50, prompt_read: 40, reused: 100 },
   ];
   const model = firstTokenModel(rows);
-  assert.deepEqual(model.points.map((point) => point.kind), ["cold", "restored", "root", "warm"]);
+  assert.deepEqual(model.points.map((point) => point.kind), ["cold", "restored", "root", "unknown"]);
   assert.deepEqual(model.x.map((tick) => tick.text), ["10", "100", "1K"]);
   assert.deepEqual(model.y.map((tick) => tick.text), ["10 ms", "100 ms", "1 s"]);
-  assert.equal(model.summary, "4 requests: 1 read from the first token, 1 only the system prompt reused, " +
-    "1 continued the live conversation, 1 brought back from memory. Both axes are logarithmic.");
+  assert.equal(model.summary, "4 requests: 1 read from the first token, 1 only its beginning reused, " +
+    "1 brought back from memory, 1 from where is not known. Both axes are logarithmic.");
   assert.deepEqual(firstTokenTable(rows).map((row) => row.id), ["a", "b", "c", "e"]);
   assert.equal(firstTokenModel([]).summary, "No request yet.");
 });
