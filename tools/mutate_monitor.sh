@@ -40,7 +40,7 @@ MUTATIONS=(
     'monitor/cache_present|s/after(before, line.now, time_s)/before/|PRESSURE says nothing'
     'monitor/cache_present|/const protocol::ResumeLine/,$s/take(present, line.now);//|what was brought back is parked until DONE'
     'monitor/cache_present|s/++present.skipped;//|nobody counts what was not parked'
-    'monitor/cache_present|s/present.live_conv.reset();//|a parked chat is live'
+    'monitor/cache_present|s/present.live_conv.reset();/(void)0;/|a parked chat is live'
     'monitor/request_history|s/if (rows_.size() <= kRowsMax) return;/return;/|the ring has no end'
     'monitor/request_history|s/return {row.done->reused + row.done->prompt_read, row.done->reused};/return {row.done->prompt_tokens, row.done->reused};/|a prompt counts whole'
     'monitor/request_counts|s/if (!row.refusal.empty()) {/if (false) {/|a refused request is a fast one'
