@@ -75,5 +75,6 @@ if [ "${SANITIZE:-1}" = 1 ] && command -v compute-sanitizer >/dev/null; then
     echo "== compute-sanitizer"
     printf '%s\n' "memcheck ops_rows_test" "memcheck ops_delta_test" "memcheck ops_moe_test" "memcheck row_layer_test" \
         "racecheck ops_rows_test" "racecheck ops_delta_test" "racecheck row_layer_test" "initcheck row_layer_test" \
-        "synccheck row_layer_test" "synccheck ops_delta_test" | xargs -P 10 -I{} bash -c 'sanitize {}'
+        "synccheck row_layer_test" "synccheck ops_delta_test" "memcheck ops_attention_test" "racecheck ops_attention_test" \
+        "synccheck ops_attention_test" | xargs -P 10 -I{} bash -c 'sanitize {}'
 fi
