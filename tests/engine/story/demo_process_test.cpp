@@ -134,7 +134,7 @@ TEST_CASE("a second turn of the demo reads only its tail") {
     DemoEngine engine;
     const Recorded greeting = recorded("greeting");
     const Reply first = engine.ask(40, greeting.prompt);
-    CHECK(first.resume == "RESUME 0 id=1 source=cold");
+    CHECK(first.resume == "RESUME 0 id=1 source=cold conv=1 parked=0 held=0 retained=0");
     Ids answer = first.ids;
     answer.push_back(greeting.answer.back());
     const Ids second = next_turn(greeting.prompt, answer, recorded("definition"));

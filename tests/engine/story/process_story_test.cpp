@@ -154,7 +154,7 @@ TEST_CASE("a request is answered by resume then progress then tokens then done")
     engine.send(gen(7, 5, prompt, " label=a_chat hash=1"));
     const auto lines = engine.lines_until("DONE");
     REQUIRE(lines.size() == 10);
-    CHECK(lines[0] == "RESUME 0 id=7 source=cold");
+    CHECK(lines[0] == "RESUME 0 id=7 source=cold conv=1 parked=0 held=0 retained=0");
     CHECK(lines[1].starts_with("PP 64 100 "));
     CHECK(lines[2].starts_with("PP 98 100 "));
     CHECK(lines[3].starts_with("PP 100 100 "));
@@ -232,7 +232,7 @@ TEST_CASE("every refusal has its code and its id and leaves the engine in step")
     const std::string too_long = engine.next_line().value_or("");
     CHECK_THAT(too_long, Catch::Contains("20") && Catch::Contains("181") && Catch::Contains("200"));
     engine.send("CACHE list");  // nothing is parked
-    CHECK(engine.next_line() == "CACHE end");
+    CHECK(engine.next_line() == "CACHE end parked=0 held=0 retained=0");
     engine.send("TRIM");
     const std::string pressure = engine.next_line().value_or("");
     CHECK(pressure.starts_with("PRESSURE "));
