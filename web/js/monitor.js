@@ -135,6 +135,7 @@ function showFirst(metrics) {
   const model = firstTokenModel(metrics.requests);
   draw("first-chart", scatter(model));
   setText("first-summary", model.summary);
+  byId("first-unknown").hidden = !model.points.some((point) => point.kind === "unknown");
   for (const id of ["first-y", "first-x"]) byId(id).hidden = model.points.length === 0;
   const rows = firstTokenTable(metrics.requests);
   showTable("first-table", FIRST_HEADS, rows.map((row) => row.cells), (i) => () => openRequest(rows[i].id));
@@ -144,7 +145,7 @@ function startFirst() {
   startToggle("first", () => { if (seen.metrics) showFirst(seen.metrics); });
   byId("first-chart").addEventListener("click", openClicked);
   byId("first-legend").replaceChildren(...Object.entries(GROUPS).map(([kind, words]) =>
-    element("li", {}, svg(legendMark(kind, "dot")), words)));
+    element("li", kind === "unknown" ? { id: "first-unknown", hidden: "" } : {}, svg(legendMark(kind, "dot")), words)));
 }
 
 /** @param {Metrics} metrics */
