@@ -249,6 +249,7 @@ int engine_main(int argc, const char* const* argv, const ModelLoader& load) {
     if (!parent_is(options->parent_pid)) {
         return static_cast<int>(leave_with({ExitStatus::ended, "the parent is gone"}));
     }
+    keep_large_memory_out_of_heap();
     const auto signals = claim_signals();
     if (!signals) return static_cast<int>(leave_with({ExitStatus::fatal, signals.error().text}));
     const std::string fault = "the model file changed while it was in use (SIGBUS)";

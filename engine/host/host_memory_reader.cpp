@@ -147,6 +147,11 @@ void trim_heap() noexcept {
     malloc_trim(0);
 }
 
+void keep_large_memory_out_of_heap() noexcept {
+    constexpr int kLargeBytesMin = 1 << 20;
+    mallopt(M_MMAP_THRESHOLD, kLargeBytesMin);
+}
+
 PressureTrigger::PressureTrigger(const char* path) {
     descriptor_ = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (descriptor_ < 0) return;

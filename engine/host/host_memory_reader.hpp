@@ -47,6 +47,11 @@ class HostMemoryReader {
 // glibc gives the memory that its heap has free back to the system.
 void trim_heap() noexcept;
 
+// From here on each allocation of at least a MiB is a mapping of its own, given back when it is
+// freed. Left alone, glibc takes blocks of up to 32 MiB from its heap once one of them was freed;
+// freed aligned ones do not fit the next ones there, and pages of conversations that are gone stay.
+void keep_large_memory_out_of_heap() noexcept;
+
 // A trigger of the kernel's pressure stall information: wakes poll() when tasks waited for memory.
 // Where the kernel has none, or refuses one, there is none, and checks run on time alone.
 class PressureTrigger {

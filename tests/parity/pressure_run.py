@@ -21,7 +21,8 @@ from parity import engine  # noqa: E402
 from parity.release import event_lines, wait_for_event  # noqa: E402
 
 NOT_PLAYED = 2
-TOKENS = 2500  # 10 pages of 16 MiB
+TOKENS, PAGES, PAGE_MIB = 2500, 10, 16
+SCRATCH_MIB = 48  # that a forward pass keeps, beside what lies in pages
 WRITTEN = 4
 KV_BYTES = 64 << 10
 PARKED_BYTES_MIN, RELEASED_MIB_MIN = 150 << 20, 128
@@ -73,12 +74,17 @@ def ask(process, ids):
 def park_three(process):
     """-> (prompts, replies): three parked conversations and a live one."""
     asked = prompts()
+    at_rest = engine.resident_kib(process.process.pid) // 1024
     replies = [ask(process, ids) for ids in asked]
     figures = replies[-1].done.figures()
     expect("parked conversations", 3, figures["parked"] == 3, figures["parked"])
     for row in process.cache_list()[0]:
         size = row.number("bytes")
         expect("bytes of a parked conversation", f"at least {PARKED_BYTES_MIN}", size >= PARKED_BYTES_MIN, size)
+    # Three copies in host memory and the live one on the device, and nothing of those that have left it.
+    held = engine.resident_kib(process.process.pid) // 1024 - at_rest
+    most = 4 * PAGES * PAGE_MIB + SCRATCH_MIB
+    expect("growth of resident memory in MiB", f"at most {most}", held <= most, held)
     return asked, replies
 
 
