@@ -10,6 +10,12 @@
 namespace strata::serve::tests {
 namespace {
 
+// Members of a request: two passes, three tokens of thinking at most.
+const std::string kThinkThree =
+    ",\"reasoning_budget_tokens\":3,\"max_tokens\":40,"
+    "\"chat_template_kwargs\":{\"enable_thinking\":true}";
+const std::string kStreamed = ",\"stream\":true";
+
 namespace json = boost::json;
 
 std::int64_t whole(const json::value& value) {
@@ -144,9 +150,7 @@ TEST_CASE("An engine that prints 14 fields leaves the window empty and the prese
 TEST_CASE("A request with a thinking budget is one row") {
     ServiceStage stage;
     stage.ready();
-    const Client client = stage.chat("think",
-                                     ",\"reasoning_budget_tokens\":3,\"max_tokens\":40,"
-                                     "\"chat_template_kwargs\":{\"enable_thinking\":true}");
+    const Client client = stage.chat("think", kThinkThree);
     const AskedEngine first = stage.take_gen();
     REQUIRE(first.max_new < 40);
     stage.answer(first, first.max_new, 0, "1 0 1 10 0", "length");
@@ -172,10 +176,7 @@ TEST_CASE("A request with a thinking budget is one row") {
 TEST_CASE("A client that leaves in the second pass is one row of both") {
     ServiceStage stage;
     stage.ready();
-    const Client client =
-        stage.chat("think",
-                   ",\"reasoning_budget_tokens\":3,\"max_tokens\":40,\"stream\":true,"
-                   "\"chat_template_kwargs\":{\"enable_thinking\":true}");
+    const Client client = stage.chat("think", kThinkThree + kStreamed);
     const AskedEngine first = stage.take_gen();
     stage.answer(first, first.max_new, 0, "1 0 1 10 0", "length");
     const AskedEngine last = stage.take_gen();
@@ -195,10 +196,7 @@ TEST_CASE("An engine that dies in the second pass leaves a row of both without a
     for (const bool leaves : {false, true}) {
         ServiceStage stage;
         stage.ready();
-        const Client client =
-            stage.chat("think",
-                       ",\"reasoning_budget_tokens\":3,\"max_tokens\":40,\"stream\":true,"
-                       "\"chat_template_kwargs\":{\"enable_thinking\":true}");
+        const Client client = stage.chat("think", kThinkThree + kStreamed);
         const AskedEngine first = stage.take_gen();
         stage.answer(first, first.max_new, 0, "1 0 1 10 0", "length");
         const AskedEngine last = stage.take_gen();
