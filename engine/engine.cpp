@@ -61,9 +61,14 @@ struct Run {
     TimePoint looked{};       // at what came meanwhile
     PromptMarks marks{};
     std::string_view steering{};  // what the request's mode adds: its fingerprint; empty = nothing
+    Position spoilt = 0;          // tokens of a planned hit that turned out not to be what it was
     Outcome outcome{};
 
     bool stopped() const { return *stop; }
+    void note_spoilt() {
+        const PromptPlan& plan = outcome.plan;
+        if (plan.restored || !plan.switched) spoilt = std::max(spoilt, plan.reused);
+    }
 };
 
 class OneConversationEngine : public Engine {
@@ -103,7 +108,9 @@ class OneConversationEngine : public Engine {
     Result<Outcome, RequestRefusal> tell_or_forget(Run& run);
     PromptPlan plan(const Run& run) const;
     void choose(Run& run);
+    bool is_good(Run& run);
     Status<> resume(Run& run);
+    Status<> resume_elsewhere(Run& run);
     Result<bool> bring_back(Run& run);
     void name_live(const Run& run);
     void show_life(Run& run);
@@ -254,16 +261,23 @@ PromptPlan OneConversationEngine::plan(const Run& run) const {
     LiveView live{session_->ids(), session_->checkpoints().marks(), live_.marks, live_.identity,
                   !runner_->geometry().recurrent()};
     live.one_shot = one_shot_ && session_->frontier() > 0;
-    return plan_prompt(prompt, live, parked_->view());
+    return plan_prompt(prompt, live, parked_->view(), run.spoilt);
 }
 
 // The plan, after what is needed for it is known to be there and good.
 void OneConversationEngine::choose(Run& run) {
     run.outcome.plan = plan(run);
     parked_->check(PressureWhere::request, run.outcome.plan.entry, false, run.events);
-    while (!parked_->validated(run.outcome.plan, run.steering, run.events)) {
-        run.outcome.plan = plan(run);
-    }
+    while (!is_good(run)) run.outcome.plan = plan(run);
+}
+
+// False: what the plan goes on from is not what it was, and is gone.
+bool OneConversationEngine::is_good(Run& run) {
+    const PromptPlan& plan = run.outcome.plan;
+    if (plan.entry) return parked_->validated(plan, run.steering, run.events);
+    const bool good = session_->can_rewind(plan.reused);
+    if (!good) run.note_spoilt();
+    return good;
 }
 
 Status<> OneConversationEngine::resume(Run& run) {
@@ -281,18 +295,22 @@ Status<> OneConversationEngine::resume(Run& run) {
     if (plan.entry) {
         const auto back = bring_back(run);
         if (!back) return back.failure();
-        if (!*back) {
-            choose(run);
-            return resume(run);
-        }
+        if (!*back) return resume_elsewhere(run);
     } else {
-        session_->rewind(plan.reused);
+        if (!session_->rewind(plan.reused)) return resume_elsewhere(run);
         if (plan.reused == 0) session_->set_steering(run.steering);
     }
     name_live(run);
     parked_->live_is(live_, run.events);
     stage_ = Stage::answering;
     return Done{};
+}
+
+// What the plan went on from turned out not to be what it was.
+Status<> OneConversationEngine::resume_elsewhere(Run& run) {
+    run.note_spoilt();
+    choose(run);
+    return resume(run);
 }
 
 // False: there was nothing whole to bring back, and nobody is live; another plan is needed.
@@ -524,14 +542,12 @@ void OneConversationEngine::settle(Run& run) {
         run.outcome.state_sha256 = state_sha256(*session_);
     }
     if (!run.request.keep) {
-        Position kept = 0;
-        if (!runner_->geometry().recurrent()) {
-            kept = std::min(run.outcome.plan.reused, session_->frontier());
+        const bool anywhere = !runner_->geometry().recurrent();
+        const Position reused =
+            anywhere ? std::min(run.outcome.plan.reused, session_->frontier()) : 0;
+        while (!session_->rewind(std::max(reused, session_->checkpoints().deepest()))) {
+            // That one was not what it was: the next.
         }
-        for (const CheckpointMark& mark : session_->checkpoints().marks()) {
-            kept = std::max(kept, mark.position);
-        }
-        session_->rewind(kept);
     }
     run.outcome.checkpoints = session_->checkpoints().counted();
     run.outcome.conversation = live_.conversation;

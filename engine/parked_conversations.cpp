@@ -234,7 +234,9 @@ void ParkedConversations::park(const LiveFacts& outgoing, const PromptPlan& plan
                                CacheFigures& figures, ConversationEvents& events,
                                const Step& step) {
     const TimePoint began = clock_();
-    if (plan.cut) session_->rewind(*plan.cut);
+    if (plan.cut && !session_->rewind(*plan.cut)) {
+        return skip(outgoing, ParkSkip::incomplete, nullptr, figures, events);
+    }
     auto image = std::make_shared<ConversationImage>();
     image->conversation = outgoing.conversation;
     image->label = outgoing.label;

@@ -263,7 +263,7 @@ std::vector<Candidate> candidates_of(const PromptView& prompt, const std::option
 }  // namespace
 
 PromptPlan plan_prompt(const PromptView& prompt, const std::optional<LiveView>& live,
-                       const ParkedView& parked) {
+                       const ParkedView& parked, Position spoilt) {
     const auto candidates = candidates_of(prompt, live, parked);
     Resume resume;
     PromptPlan plan;
@@ -285,6 +285,10 @@ PromptPlan plan_prompt(const PromptView& prompt, const std::optional<LiveView>& 
     plan.restored = resume.entry && beyond_root;
     plan.miss = MissReason::none;
     if (plan.switched && !plan.restored) explain(plan, prompt, candidates, parked.tombstones);
+    if (spoilt > 0 && plan.switched && !plan.restored) {
+        plan.miss = MissReason::invalid;
+        plan.common = std::max(plan.common, spoilt);
+    }
     if (live) decide_outgoing(plan, prompt, *live, parked, resume);
     return plan;
 }

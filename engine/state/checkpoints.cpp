@@ -54,20 +54,35 @@ void Checkpoints::clear() {
     images_.clear();
 }
 
-StateImage Checkpoints::use(Position position) {
-    StateImage image;
-    for (std::size_t i = 0; i < marks_.size(); ++i) {
-        if (marks_[i].position != position) continue;
-        held_[i].last_used = ++ticks_;
-        image = images_[i];
+StateImage Checkpoints::at(Position position) const {
+    for (std::size_t i = marks_.size(); i-- > 0;) {
+        if (marks_[i].position == position) return images_[i];
     }
-    return image;
+    return {};
+}
+
+void Checkpoints::use(Position position) {
+    for (HeldCheckpoint& each : held_) {
+        if (each.mark.position == position) each.last_used = ++ticks_;
+    }
+}
+
+void Checkpoints::remove_image(HostBlobId image) {
+    for (std::size_t i = images_.size(); i-- > 0;) {
+        if (images_[i].id() == image) remove(i);
+    }
 }
 
 bool Checkpoints::has(Position position) const {
     return std::any_of(marks_.begin(), marks_.end(), [position](const CheckpointMark& mark) {
         return mark.position == position;
     });
+}
+
+Position Checkpoints::deepest() const {
+    Position deepest = 0;
+    for (const CheckpointMark& mark : marks_) deepest = std::max(deepest, mark.position);
+    return deepest;
 }
 
 }  // namespace strata

@@ -2,7 +2,6 @@
 #include "engine/state/image_check.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <vector>
 
@@ -82,6 +81,27 @@ Status<SnapshotRefusal> check_stamp(const ImageCheck& check, const Part& part,
     return Done{};
 }
 
+// Of the pages and the state `moved`. The states of checkpoints below are summed up by whoever
+// resumes there: most of them nobody does.
+Status<SnapshotRefusal> check_sums(const ImageCheck& check, const std::vector<Part>& parts,
+                                   HostBlobId moved) {
+    std::vector<const Part*> summed;
+    std::vector<Pieces> pieces;
+    for (const Part& part : parts) {
+        const StoredBlob* stored = check.store.find(part.blob.id);
+        if (stored->filling || !(part.is_page || part.blob.id == moved)) continue;
+        if (!part.is_page) moved = HostBlobId::none;  // a checkpoint at the end is the end state
+        summed.push_back(&part);
+        pieces.emplace_back(stored->pieces);
+    }
+    const auto sums = digests_of(pieces, check.threads);
+    for (std::size_t i = 0; i < summed.size(); ++i) {
+        if (sums[i] == check.store.find(summed[i]->blob.id)->checksum) continue;
+        return invalid("the bytes of " + summed[i]->name + " have changed");
+    }
+    return Done{};
+}
+
 }  // namespace
 
 bool resumes_at(const ConversationImage& image, Position position, const Geometry& geometry) {
@@ -98,17 +118,6 @@ HostBlob state_at(const ConversationImage& image, Position position) {
         if (each.mark.position == position) return each.running_state;
     }
     return {};
-}
-
-std::vector<HostBlob> states_below(const ConversationImage& image, Position position) {
-    std::vector<HostBlob> states;
-    const HostBlob moved = state_at(image, position);
-    for (const ImageCheckpoint& each : image.checkpoints) {
-        const HostBlob& state = each.running_state;
-        if (each.mark.position > position || state.id == HostBlobId::none) continue;
-        if (state.id != moved.id) states.push_back(state);
-    }
-    return states;
 }
 
 Status<SnapshotRefusal> check_shape(const BlobStore& store, const Geometry& geometry,
@@ -144,23 +153,11 @@ Status<SnapshotRefusal> check_image(const ImageCheck& check, const ConversationI
     }
     const auto parts = parts_of(image, position);
     const PrefixHashes hashes(*image.ids);
-    std::size_t bytes = 0;
     for (const Part& part : parts) {
         auto stamp = check_stamp(check, part, hashes, image.end());
         if (!stamp) return stamp;
-        bytes += static_cast<std::size_t>(part.blob.bytes);
     }
-    if (!check.sums) return Done{};
-    std::atomic<std::size_t> wrong = parts.size();  // the first of them
-    for_each_at_once(parts.size(), bytes, check.threads, [&](std::size_t i) {
-        const StoredBlob* stored = check.store.find(parts[i].blob.id);
-        if (stored->filling || digest_of(stored->pieces) == stored->checksum) return;
-        std::size_t first = wrong;
-        while (i < first && !wrong.compare_exchange_weak(first, i)) {
-        }
-    });
-    if (wrong < parts.size()) return invalid("the bytes of " + parts[wrong].name + " have changed");
-    return Done{};
+    return check.sums ? check_sums(check, parts, state_at(image, position).id) : Done{};
 }
 
 }  // namespace strata

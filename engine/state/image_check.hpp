@@ -30,13 +30,10 @@ struct ImageCheck {
 [[nodiscard]] Status<SnapshotRefusal> check_shape(const BlobStore& store, const Geometry& geometry,
                                                   const ConversationImage& image);
 
-// check_shape(), then of what a restore at `position` takes over: stamps, then checksums of what is
-// not filling still.
+// check_shape(), then the stamps of what a restore at `position` takes over, then the checksums of
+// what it moves, but for what is filling still.
 [[nodiscard]] Status<SnapshotRefusal> check_image(const ImageCheck& check,
                                                   const ConversationImage& image,
                                                   Position position);
-
-// What a restore at `position` takes over but does not move: the states of the checkpoints below.
-[[nodiscard]] std::vector<HostBlob> states_below(const ConversationImage& image, Position position);
 
 }  // namespace strata

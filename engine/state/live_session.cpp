@@ -44,15 +44,34 @@ Result<std::unique_ptr<LiveSession>> LiveSession::open(Runner& runner, BlobStore
     return session;
 }
 
+bool LiveSession::is_as_sealed(HostBlobId state) {
+    store_->await(state);
+    const StoredBlob& stored = *store_->find(state);
+    const Pieces pieces(stored.pieces);
+    return stored.sealed &&
+           digests_of(std::span(&pieces, 1), transfer_threads(device())).front() == stored.checksum;
+}
+
+// A state that is on the device or as it was sealed. What is neither is no checkpoint any more.
+StateImage LiveSession::good_state_at(Position position) {
+    while (StateImage image = checkpoints_.at(position)) {
+        if (kept_->find(image.id()) != nullptr || is_as_sealed(image.id())) return image;
+        checkpoints_.remove_image(image.id());
+    }
+    return {};
+}
+
+// Precondition: it is good.
 void LiveSession::write_state(HostBlobId id) {
+    void* to = running_state_.address();
     if (const void* there = kept_->find(id)) {
-        device().copy_on_device(running_state_.address(), there, running_state_.bytes());
+        device().copy_on_device(to, there, running_state_.bytes());
         return;
     }
-    store_->await(id);
     const StoredBlob& state = *store_->find(id);
     STRATA_INVARIANT(state.sealed && state.bytes == geometry().state_bytes());
-    copy_from_pieces(device(), running_state_.address(), state.pieces);
+    const Moved copy{to, state.pieces};
+    copy_from_pieces(device(), std::span(&copy, 1));
 }
 
 // The running state into a blob that is allocated, while the session goes on. Throws
@@ -130,26 +149,33 @@ void LiveSession::reset() {
     valid_ = true;
 }
 
-void LiveSession::rewind(Position position) {
-    rewind_to(position, position == frontier());
+bool LiveSession::rewind(Position position) {
+    return rewind_to(position, position == frontier());
 }
 
-void LiveSession::rewind_to(Position position, bool state_is_there) {
+bool LiveSession::can_rewind(Position position) {
+    STRATA_INVARIANT(valid_);
+    const bool needs_state = geometry().recurrent() && position > 0 && position < frontier();
+    return !needs_state || good_state_at(position);
+}
+
+bool LiveSession::rewind_to(Position position, bool state_is_there) {
     STRATA_INVARIANT(valid_ && position >= 0 && position <= frontier());
     if (position == 0) {
         reset();
-        return;
+        return true;
     }
     if (!state_is_there && geometry().recurrent()) {
-        const StateImage image = checkpoints_.use(position);
-        STRATA_INVARIANT(image);
+        STRATA_INVARIANT(checkpoints_.has(position));
+        const StateImage image = good_state_at(position);
+        if (!image) return false;
         write_state(image.id());
-    } else {
-        checkpoints_.use(position);
     }
+    checkpoints_.use(position);
     ids_.resize(static_cast<std::size_t>(position));
     checkpoints_.remove_beyond(position);
     for (std::size_t page = pages_for(position); page < clean_.size(); ++page) clean_[page] = {};
+    return true;
 }
 
 Status<> LiveSession::reserve(Position rows) {
@@ -208,11 +234,9 @@ Result<PassEnd> LiveSession::read(std::span<const TokenId> ids, std::span<float>
 void LiveSession::cut_back() {
     valid_ = true;  // but for a running state, which is written now
     if (!geometry().recurrent()) return;
-    Position deepest = 0;
-    for (const CheckpointMark& mark : checkpoints_.marks()) {
-        deepest = std::max(deepest, mark.position);
+    while (!rewind_to(checkpoints_.deepest(), false)) {
+        // That one was not what it was: the next.
     }
-    rewind_to(deepest, false);
 }
 
 Status<> LiveSession::keep_checkpoint(CheckpointKind kind, std::uint64_t owner) {
@@ -229,8 +253,8 @@ Status<> LiveSession::keep_checkpoint(CheckpointKind kind, std::uint64_t owner) 
                 fill_state(blob.id);
             } else {
                 device().synchronize();
-                const Digest128 sum =
-                    copy_to_pieces(device(), running_state_.address(), store_->pieces(blob.id));
+                const Moved copy{running_state_.address(), store_->pieces(blob.id)};
+                const Digest128 sum = copy_to_pieces(device(), std::span(&copy, 1)).front();
                 const std::uint64_t ids = PrefixHashes(ids_).at(frontier());
                 store_->seal(blob.id, {fingerprint_, frontier(), frontier(), ids, ids}, sum);
             }

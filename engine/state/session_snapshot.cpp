@@ -1,7 +1,6 @@
 // The live session's way into host memory and back (state/live_session.hpp): naming, capturing,
 // checking, restoring, comparing.
 #include <algorithm>
-#include <atomic>
 #include <exception>
 #include <new>
 #include <string>
@@ -22,9 +21,8 @@ namespace {
 // One blob to fill from the device.
 struct Fill {
     HostBlob blob;
-    const void* from = nullptr;
+    void* from = nullptr;
     BlobStamp stamp;
-    Digest128 sum;
 };
 
 // One blob to move to the device, or to compare with it.
@@ -32,29 +30,6 @@ struct Place {
     const StoredBlob* blob = nullptr;
     void* at = nullptr;
     std::string name;
-};
-
-// The device's copies from the host end before what they write or read may go.
-class CopiesFromHost {
-  public:
-    CopiesFromHost(Device& device, std::span<const HostCopy> copies) : device_(&device) {
-        device.start_copies_from_host(copies);
-    }
-    ~CopiesFromHost() {
-        try {
-            finish();
-        } catch (const std::exception&) {
-            // Another failure is on its way already.
-        }
-    }
-    CopiesFromHost(const CopiesFromHost&) = delete;
-    CopiesFromHost& operator=(const CopiesFromHost&) = delete;
-    void finish() {
-        if (auto* device = std::exchange(device_, nullptr)) device->finish_copies();
-    }
-
-  private:
-    Device* device_;
 };
 
 // Copies to the host make room for those that somebody waits for.
@@ -69,25 +44,16 @@ class FillingPaused {
     BlobStore* store_;
 };
 
-bool all_as_sealed(std::span<const StoredBlob* const> blobs, std::size_t bytes, int threads,
-                   const LiveSession::Step& step) {
-    std::atomic<bool> equal = true;
-    const auto sum = [&](std::size_t i) {
-        if (digest_of(blobs[i]->pieces) != blobs[i]->checksum) equal = false;
-    };
-    for_each_at_once(blobs.size(), bytes, threads, sum, step);
-    return equal;
-}
-
-void fill_all(Device& device, BlobStore& store, std::vector<Fill>& fills, std::size_t bytes,
+void fill_all(Device& device, BlobStore& store, std::span<const Fill> fills,
               const LiveSession::Step& step) {
     device.synchronize();
-    const auto fill = [&](std::size_t index) {
-        Fill& each = fills[index];
-        each.sum = copy_to_pieces(device, each.from, store.pieces(each.blob.id));
-    };
-    for_each_at_once(fills.size(), bytes, transfer_threads(device), fill, step);
-    for (const Fill& each : fills) store.seal(each.blob.id, each.stamp, each.sum);
+    std::vector<Moved> moved;
+    moved.reserve(fills.size());
+    for (const Fill& each : fills) moved.push_back({each.from, store.pieces(each.blob.id)});
+    const auto sums = copy_to_pieces(device, moved, step);
+    for (std::size_t i = 0; i < fills.size(); ++i) {
+        store.seal(fills[i].blob.id, fills[i].stamp, sums[i]);
+    }
 }
 
 void book_all(BlobStore& store, const ConversationImage& image) {
@@ -117,12 +83,13 @@ std::vector<Place> places_of(const BlobStore& store, const ConversationImage& im
 std::uint64_t move_all(Device& device, std::span<const Place> places,
                        const LiveSession::Step& step) {
     std::uint64_t bytes = 0;
-    for (const Place& each : places) bytes += each.blob->bytes;
-    const auto move = [&](std::size_t i) {
-        copy_from_pieces(device, places[i].at, places[i].blob->pieces);
-    };
-    for_each_at_once(places.size(), static_cast<std::size_t>(bytes), transfer_threads(device), move,
-                     step);
+    std::vector<Moved> moved;
+    moved.reserve(places.size());
+    for (const Place& each : places) {
+        moved.push_back({each.at, each.blob->pieces});
+        bytes += each.blob->bytes;
+    }
+    copy_from_pieces(device, moved, step);
     return bytes;
 }
 
@@ -160,9 +127,9 @@ Result<CaptureFigures> LiveSession::capture(const ConversationImage& image, cons
         const PrefixHashes hashes(ids_);
         std::vector<Fill> fills;
         std::vector<HostBlob> blobs;
-        const auto add = [&](const HostBlob& blob, const void* from, Position begin, Position end) {
+        const auto add = [&](const HostBlob& blob, void* from, Position begin, Position end) {
             fills.push_back(
-                {blob, from, {fingerprint_, begin, end, hashes.at(begin), hashes.at(end)}, {}});
+                {blob, from, {fingerprint_, begin, end, hashes.at(begin), hashes.at(end)}});
             blobs.push_back(blob);
             made.push_back(blob.id);
             figures.bytes += blob.bytes;
@@ -191,7 +158,7 @@ Result<CaptureFigures> LiveSession::capture(const ConversationImage& image, cons
             if (later.size() < fills.size()) fill_state(state.id);
             store_->fill_later(later);
         } else {
-            fill_all(device(), *store_, fills, static_cast<std::size_t>(figures.bytes), step);
+            fill_all(device(), *store_, fills, step);
         }
     } catch (const std::bad_alloc&) {
         store_->discard(made);
@@ -263,24 +230,18 @@ bool LiveSession::move_aside(const ConversationImage& image, Position position,
                              std::uint64_t& bytes, const Step& step) {
     const FillingPaused paused(*store_);
     const auto moved = lay_out(image, position);
-    std::vector<const StoredBlob*> summed;
-    std::vector<HostCopy> copies;
-    std::size_t summed_bytes = 0;
+    std::vector<const StoredBlob*> blobs;
+    std::vector<Moved> copies;
+    std::vector<Pieces> summed;
     bool all_there = true;
-    const auto sum_up = [&](const HostBlob& blob) {
-        summed.push_back(store_->find(blob.id));
-        summed_bytes += static_cast<std::size_t>(blob.bytes);
-    };
     const auto move = [&](const HostBlob& blob, void* to) {
         store_->await(blob.id);
-        sum_up(blob);
-        all_there = all_there && summed.back()->sealed;
+        const StoredBlob* stored = store_->find(blob.id);
+        blobs.push_back(stored);
+        copies.push_back({to, stored->pieces});
+        summed.emplace_back(stored->pieces);
+        all_there = all_there && stored->sealed;
         bytes += blob.bytes;
-        auto* at = static_cast<std::byte*>(to);
-        for (const auto& piece : summed.back()->pieces) {
-            copies.push_back({at, piece.data(), piece.size()});
-            at += piece.size();
-        }
     };
     for (const std::size_t page : moved) move(image.pages[page], page_addresses_[page]);
     const HostBlob state = state_at(image, position);
@@ -290,14 +251,14 @@ bool LiveSession::move_aside(const ConversationImage& image, Position position,
     } else if (state.id != HostBlobId::none) {
         move(state, running_state_.address());
     }
-    for (const HostBlob& below : states_below(image, position)) {
-        if (store_->find(below.id)->sealed) sum_up(below);
-    }
     if (!all_there) return false;
     CopiesFromHost copying(device(), copies);
-    const bool equal = all_as_sealed(summed, summed_bytes, transfer_threads(device()), step);
+    const auto sums = digests_of(summed, transfer_threads(device()), step);
     copying.finish();
-    if (!equal) return false;
+    const auto as_sealed = [](const Digest128& sum, const StoredBlob* blob) {
+        return sum == blob->checksum;
+    };
+    if (!std::ranges::equal(sums, blobs, as_sealed)) return false;
     for (const std::size_t page : moved) copied_[page] = image.pages[page].id;
     return true;
 }

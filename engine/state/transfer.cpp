@@ -9,9 +9,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
-
-#define XXH_STATIC_LINKING_ONLY  // the state of a sum as a value
-#include <xxhash.h>
+#include <utility>
 
 namespace strata {
 
@@ -19,11 +17,11 @@ namespace {
 
 // Copied, then hashed, before the next one: half of the smallest second-level cache that servers
 // have had for years, for the source and the copy share it.
-constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+constexpr std::size_t kPartBytes = std::size_t{256} << 10;
 
 // The same of a copy that the device makes: short against the last-level cache, long against what
 // starting a copy costs.
-constexpr std::size_t kAsideBlockBytes = std::size_t{4} << 20;
+constexpr std::size_t kAsidePartBytes = std::size_t{4} << 20;
 
 // A thread costs about 50 us to start; fewer bytes than this are moved sooner by one.
 constexpr std::size_t kThreadedBytesMin = std::size_t{2} << 20;
@@ -32,32 +30,25 @@ constexpr std::size_t kThreadedBytesMin = std::size_t{2} << 20;
 // first both have it cleared.
 constexpr std::size_t kNeighbourBytes = std::size_t{2} << 20;
 
-class Summer {
-  public:
-    Summer() { XXH3_128bits_reset(&state_); }
-    void add(const void* bytes, std::size_t count) { XXH3_128bits_update(&state_, bytes, count); }
-    Digest128 digest() const {
-        const XXH128_hash_t hash = XXH3_128bits_digest(&state_);
-        return {hash.low64, hash.high64};
-    }
-
-  private:
-    XXH3_state_t state_;
-};
-
-// Calls visit(offset from the beginning of all pieces, block).
+// Calls visit(offset from the beginning of all pieces, part).
 template <class Visit>
-void for_each_block(std::span<const std::span<std::byte>> pieces, const Visit& visit,
-                    std::size_t block_bytes = kBlockBytes) {
+void for_each_part(Pieces pieces, std::size_t most, const Visit& visit) {
     std::size_t offset = 0;
     for (const auto& piece : pieces) {
         for (std::size_t done = 0; done < piece.size();) {
-            const std::size_t count = std::min(block_bytes, piece.size() - done);
+            const std::size_t count = std::min(most, piece.size() - done);
             visit(offset, piece.subspan(done, count));
             done += count;
             offset += count;
         }
     }
+}
+
+std::vector<Pieces> pieces_of(std::span<const Moved> blobs) {
+    std::vector<Pieces> pieces;
+    pieces.reserve(blobs.size());
+    for (const Moved& each : blobs) pieces.push_back(each.pieces);
+    return pieces;
 }
 
 // The work that several threads share.
@@ -93,61 +84,98 @@ int transfer_threads(const Device& device) {
     return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kSummingThreadsMax);
 }
 
-Digest128 copy_to_pieces_aside(Device& device, const void* from_device,
-                               std::span<const std::span<std::byte>> pieces) {
+Digest128 copy_to_pieces_aside(Device& device, const void* from_device, Pieces pieces) {
     const auto* from = static_cast<const std::byte*>(from_device);
-    Summer sum;
-    for_each_block(
-        pieces,
-        [&](std::size_t offset, std::span<std::byte> block) {
-            device.copy_to_host_aside(block.data(), from + offset, block.size());
-            sum.add(block.data(), block.size());
-        },
-        kAsideBlockBytes);
-    return sum.digest();
-}
-
-Digest128 copy_to_pieces(Device& device, const void* from_device,
-                         std::span<const std::span<std::byte>> pieces) {
-    const auto* from = static_cast<const std::byte*>(from_device);
-    Summer sum;
-    for_each_block(pieces, [&](std::size_t offset, std::span<std::byte> block) {
-        device.copy_to_host(block.data(), from + offset, block.size());
-        sum.add(block.data(), block.size());
+    BlobDigest sum;
+    for_each_part(pieces, kAsidePartBytes, [&](std::size_t offset, std::span<std::byte> part) {
+        device.copy_to_host_aside(part.data(), from + offset, part.size());
+        sum.add(part);
     });
     return sum.digest();
 }
 
-void copy_from_pieces(Device& device, void* to_device,
-                      std::span<const std::span<std::byte>> pieces) {
-    auto* to = static_cast<std::byte*>(to_device);
-    for (const auto& piece : pieces) {
-        device.copy_from_host(to, piece.data(), piece.size());
-        to += piece.size();
+std::vector<Digest128> copy_to_pieces(Device& device, std::span<const Moved> blobs,
+                                      const TransferStep& step) {
+    const auto pieces = pieces_of(blobs);
+    BlockList blocks(pieces);
+    const auto copy = [&](std::size_t i) {
+        const auto* from = static_cast<const std::byte*>(blobs[blocks.blob_of(i)].on_device);
+        ByteSum sum;
+        blocks.for_each_part(i, kPartBytes, [&](std::size_t offset, std::span<std::byte> part) {
+            device.copy_to_host(part.data(), from + offset, part.size());
+            sum.add(part);
+        });
+        blocks.set_sum(i, sum.digest());
+    };
+    for_each_at_once(blocks.size(), blocks.bytes(), transfer_threads(device), copy, step);
+    return blocks.digests();
+}
+
+CopiesFromHost::CopiesFromHost(Device& device, std::span<const Moved> blobs) : device_(&device) {
+    std::vector<HostCopy> copies;
+    for (const Moved& blob : blobs) {
+        auto* to = static_cast<std::byte*>(blob.on_device);
+        for (const auto& piece : blob.pieces) {
+            copies.push_back({to, piece.data(), piece.size()});
+            to += piece.size();
+        }
+    }
+    device.start_copies_from_host(copies);
+}
+
+CopiesFromHost::~CopiesFromHost() {
+    try {
+        finish();
+    } catch (const std::exception&) {
+        // Another failure is on its way already.
     }
 }
 
-Digest128 digest_of(std::span<const std::span<std::byte>> pieces) {
-    Summer sum;
-    for (const auto& piece : pieces) sum.add(piece.data(), piece.size());
-    return sum.digest();
+void CopiesFromHost::finish() {
+    if (auto* device = std::exchange(device_, nullptr)) device->finish_copies();
 }
 
-bool device_equals(Device& device, const void* on_device,
-                   std::span<const std::span<std::byte>> pieces) {
+void copy_from_pieces(Device& device, std::span<const Moved> blobs, const TransferStep& step) {
+    if (device.copies_aside()) {
+        CopiesFromHost copying(device, blobs);
+        return copying.finish();
+    }
+    const auto pieces = pieces_of(blobs);
+    const BlockList blocks(pieces);
+    const auto copy = [&](std::size_t i) {
+        auto* to = static_cast<std::byte*>(blobs[blocks.blob_of(i)].on_device);
+        blocks.for_each_part(i, kDigestBlockBytes, [&](std::size_t offset, auto part) {
+            device.copy_from_host(to + offset, part.data(), part.size());
+        });
+    };
+    for_each_at_once(blocks.size(), blocks.bytes(), transfer_threads(device), copy, step);
+}
+
+std::vector<Digest128> digests_of(std::span<const Pieces> blobs, int threads,
+                                  const TransferStep& step) {
+    BlockList blocks(blobs);
+    const auto sum_up = [&](std::size_t i) {
+        ByteSum sum;
+        blocks.for_each_part(i, kDigestBlockBytes, [&](std::size_t, auto part) { sum.add(part); });
+        blocks.set_sum(i, sum.digest());
+    };
+    for_each_at_once(blocks.size(), blocks.bytes(), threads, sum_up, step);
+    return blocks.digests();
+}
+
+bool device_equals(Device& device, const void* on_device, Pieces pieces) {
     const auto* from = static_cast<const std::byte*>(on_device);
-    std::vector<std::byte> staging(kBlockBytes);
+    std::vector<std::byte> staging(kPartBytes);
     bool equal = true;
-    for_each_block(pieces, [&](std::size_t offset, std::span<std::byte> block) {
-        device.copy_to_host(staging.data(), from + offset, block.size());
-        equal = equal && std::memcmp(staging.data(), block.data(), block.size()) == 0;
+    for_each_part(pieces, kPartBytes, [&](std::size_t offset, std::span<std::byte> part) {
+        device.copy_to_host(staging.data(), from + offset, part.size());
+        equal = equal && std::memcmp(staging.data(), part.data(), part.size()) == 0;
     });
     return equal;
 }
 
 void for_each_at_once(std::size_t count, std::size_t bytes, int threads,
-                      const std::function<void(std::size_t)>& work,
-                      const std::function<void()>& step) {
+                      const std::function<void(std::size_t)>& work, const TransferStep& step) {
     if (count == 0) return;
     const std::size_t wanted =
         bytes < kThreadedBytesMin

@@ -113,7 +113,10 @@ struct PromptPlan {
 //   resumes at the live conversation, at F or beyond    switched 0  restored 0
 //   resumes at a parked one, at F or beyond             switched 1  restored 1
 //   resumes below F, or reads from token 0              switched 1  restored 0
+//
+// `spoilt`: tokens of a hit that an earlier plan of this prompt chose, whose bytes turned out not
+// to be what they were; 0 = none. It explains a miss.
 [[nodiscard]] PromptPlan plan_prompt(const PromptView& prompt, const std::optional<LiveView>& live,
-                                     const ParkedView& parked = {});
+                                     const ParkedView& parked = {}, Position spoilt = 0);
 
 }  // namespace strata

@@ -35,9 +35,15 @@ class Checkpoints {
     void remove(std::size_t index);
     void remove_beyond(Position position);
     void clear();
-    // The image at `position`, and marks it as just used; empty when there is none.
-    StateImage use(Position position);
+    // The image at `position`, the newest one; empty when there is none.
+    [[nodiscard]] StateImage at(Position position) const;
+    // Those at `position` were just used.
+    void use(Position position);
+    // Every checkpoint of this image.
+    void remove_image(HostBlobId image);
     bool has(Position position) const;
+    // Position of the deepest one; 0 = there is none.
+    Position deepest() const;
     // The name of the image of checkpoint `index`; none on an attention-only model.
     const HostBlob& image(std::size_t index) const { return images_[index].blob(); }
 

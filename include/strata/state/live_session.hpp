@@ -31,6 +31,9 @@
 // there is room (state/device_pages.hpp), and comes back from there. restore() sums the bytes up
 // while they move: validate() only looks at stamps.
 //
+// Of a state in host memory no byte reaches the device before rewind() has summed it up; of an
+// image, before validate() has, or with such a device restore() denies what it moved.
+//
 // Invariants: (1) frontier() == ids().size(); (2) VALID: pages cover all rows below the frontier;
 // (3) every checkpoint lies at or below the frontier; (4) a page belongs to this session alone;
 // (5) a clean page's blob and a checkpoint's image are held, so they outlive the books' interest;
@@ -110,9 +113,12 @@ class LiveSession {
     // An empty, VALID conversation. Pages stay for the next one.
     void reset();
 
-    // Drops every row from `position` on. Preconditions: VALID, 0 <= position <= frontier, and for
-    // a model with recurrent layers position is 0, the frontier, or a checkpoint.
-    void rewind(Position position);
+    // Drops every row from `position` on. False: the state that was kept there is not what it was;
+    // its checkpoints are gone, all else is as before. Preconditions: VALID, 0 <= position <=
+    // frontier, and for a model with recurrent layers position is 0, the frontier, or a checkpoint.
+    [[nodiscard]] bool rewind(Position position);
+    // Looks whether rewind() will find the state, and answers as it does.
+    [[nodiscard]] bool can_rewind(Position position);
 
     // Sees to it that rows [0, rows) have pages, whose memory is there: writing a row into one
     // never waits for the OS. On refusal nothing changed.
@@ -126,7 +132,7 @@ class LiveSession {
 
     // After an abandoned pass: VALID again, at the last position whose state is whole. The frontier
     // of an attention-only model (rows are written from there on), the deepest checkpoint of a
-    // model with recurrent layers, else empty.
+    // model with recurrent layers whose state is what it was, else empty.
     void cut_back();
 
     // Keeps the state at the frontier; `owner` is the conversation's number. On refusal (no memory)
@@ -160,8 +166,9 @@ class LiveSession {
     // `step` is called now and then while bytes move, on this thread: the place for signs of life.
     Result<CaptureFigures> capture(const ConversationImage& image, const Step& step = {});
 
-    // Checks everything that restore() at `position` will read: order, sizes, stamps, checksums.
-    // Reads all its bytes once and changes nothing. Throws std::bad_alloc.
+    // Checks what restore() at `position` takes over (order, sizes, stamps) and all the bytes that
+    // it moves, reading them once. The states of checkpoints below are summed up when rewind()
+    // goes there. Changes nothing. Throws std::bad_alloc.
     Status<SnapshotRefusal> validate(const ConversationImage& image, Position position,
                                      std::string_view steering_content) const;
     // The live conversation is the image's rows [0, position) now, with its checkpoints up to
@@ -188,7 +195,9 @@ class LiveSession {
   private:
     LiveSession(Runner& runner, BlobStore& store);
     void forget_content();
-    void rewind_to(Position position, bool state_is_there);
+    bool rewind_to(Position position, bool state_is_there);
+    [[nodiscard]] bool is_as_sealed(HostBlobId state);
+    [[nodiscard]] StateImage good_state_at(Position position);
     void write_state(HostBlobId id);
     void take_over(const ConversationImage& image, Position position);
     void fill_state(HostBlobId id);

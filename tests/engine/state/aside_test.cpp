@@ -111,7 +111,7 @@ TEST_CASE("a conversation that is cut short and goes on writes no row under its 
     stage.device->sleeps = true;
     if (room > 0) stage.device->hold();
     const auto image = stage.park(1);
-    stage.session->rewind(520);
+    REQUIRE(stage.session->rewind(520));
     stage.read(SnapshotStage::ids(40, 3));
     const auto after = state_sha256(*stage.session);
     stage.device->let_go();
@@ -120,7 +120,7 @@ TEST_CASE("a conversation that is cut short and goes on writes no row under its 
     REQUIRE(stage.restore(image).result == RestoreResult::restored);
     CHECK(state_sha256(*stage.session) == before);
     CHECK(stage.session->differs_from(image, image.end()) == std::nullopt);
-    stage.session->rewind(520);
+    REQUIRE(stage.session->rewind(520));
     stage.read(SnapshotStage::ids(40, 3));
     CHECK(state_sha256(*stage.session) == after);
 }
@@ -225,7 +225,7 @@ TEST_CASE("a rewind finds a checkpoint whose copy goes on") {
     stage.device->hold();
     REQUIRE(stage.session->keep_checkpoint(CheckpointKind::turn, 1).ok());
     stage.read(SnapshotStage::ids(70, 5));
-    stage.session->rewind(kLength);
+    REQUIRE(stage.session->rewind(kLength));
     CHECK(state_sha256(*stage.session) == before);
     stage.read(SnapshotStage::ids(70, 5));
     stage.device->let_go();

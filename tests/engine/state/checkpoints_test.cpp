@@ -41,7 +41,7 @@ TEST_CASE("one position is held once and the stronger kind names it") {
     store.add({CheckpointKind::pin, 10}, images.image(3));
     CHECK(images.store.blobs() == 1);
     CHECK(marks(store) == std::vector<CheckpointMark>{{CheckpointKind::pin, 10}});
-    CHECK(images.value(store.use(10)) == std::byte{3});
+    CHECK(images.value(store.at(10)) == std::byte{3});
 }
 
 TEST_CASE("a tail replaces the tail and stands beside a checkpoint of its position") {
@@ -54,7 +54,7 @@ TEST_CASE("a tail replaces the tail and stands beside a checkpoint of its positi
     store.add({CheckpointKind::tail, 20}, images.image(3));
     CHECK(store.size() == 2);
     CHECK(store.counted() == 1);
-    CHECK(images.value(store.use(20)) == std::byte{3});
+    CHECK(images.value(store.at(20)) == std::byte{3});
 }
 
 TEST_CASE("rewinding drops what lies beyond and keeps what lies at the position") {
@@ -67,7 +67,7 @@ TEST_CASE("rewinding drops what lies beyond and keeps what lies at the position"
     CHECK(store.size() == 2);
     CHECK(store.has(20));
     CHECK_FALSE(store.has(30));
-    CHECK_FALSE(store.use(30));
+    CHECK_FALSE(store.at(30));
     CHECK(images.store.blobs() == 2);
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("using a checkpoint makes it the most recent") {
     store.add({CheckpointKind::interval, 10}, images.image(1));
     store.add({CheckpointKind::interval, 20}, images.image(2));
     CHECK(store.held()[0].last_used < store.held()[1].last_used);
-    (void)store.use(10);
+    store.use(10);
     CHECK(store.held()[0].last_used > store.held()[1].last_used);
     CHECK(store.held()[0].mark == store.marks()[0]);
 }

@@ -55,7 +55,7 @@ TEST_CASE("a rewound conversation reads on as if it had never gone further") {
     REQUIRE(s.session->keep_checkpoint(CheckpointKind::turn).ok());
     s.read(left);
     CHECK(s.logits == logits_of(recurrent, joined({head, left})));
-    s.session->rewind(300);
+    REQUIRE(s.session->rewind(300));
     CHECK(s.session->frontier() == 300);
     s.read(right);
     CHECK(s.logits == logits_of(recurrent, joined({head, right})));
@@ -66,7 +66,7 @@ TEST_CASE("an attention-only conversation rewinds to any row") {
     Session s(false);
     const TokenIds ids = turn(kFakeUser, 297, 1);
     s.read(ids);
-    s.session->rewind(257);
+    REQUIRE(s.session->rewind(257));
     const TokenIds more = turn(kFakeUser, 5, 4);
     s.read(more);
     const TokenIds whole = joined({TokenIds(ids.begin(), ids.begin() + 257), more});
@@ -106,12 +106,12 @@ TEST_CASE("spare pages go back and needed ones stay") {
     Session s(false);
     s.read(turn(kFakeUser, 297, 1));
     CHECK_FALSE(s.session->has_spare_pages());
-    s.session->rewind(256);
+    REQUIRE(s.session->rewind(256));
     REQUIRE(s.session->has_spare_pages());
     s.session->release_spare_pages();
     CHECK(s.session->pages() == 1);
     CHECK(s.device->held_bytes() == s.runner.geometry().page_bytes());
-    s.session->rewind(255);
+    REQUIRE(s.session->rewind(255));
     CHECK_FALSE(s.session->has_spare_pages());
 }
 

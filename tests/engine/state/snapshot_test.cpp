@@ -211,7 +211,7 @@ TEST_CASE("rewinding inside a page leaves it clean until a row is written") {
         for (HostBlob& each : pages) each.resident = true;
         return pages;
     }());
-    stage.session->rewind(300);
+    REQUIRE(stage.session->rewind(300));
     CHECK(stage.session->clean_pages().size() == 2);
     ConversationImage shorter;
     const auto captured = stage.try_park(shorter);
@@ -282,7 +282,7 @@ TEST_CASE("checkpoints come back with their order of use and the resume point as
     stage.read(SnapshotStage::ids(100, 16));
     keep(stage, CheckpointKind::turn);
     stage.read(SnapshotStage::ids(100, 17));
-    stage.session->rewind(200);
+    REQUIRE(stage.session->rewind(200));
     stage.read(SnapshotStage::ids(100, 18));
     const ConversationImage image = stage.park(1);
     stage.session->reset();
@@ -322,7 +322,7 @@ TEST_CASE("what a live conversation still needs outlives the entry it came from"
     CHECK(stage.session->clean_pages().empty());
     CHECK(stage.store.bytes() == 2 * stage.runner.geometry().state_bytes());
     CHECK(state_sha256(*stage.session) == Straight(true, ids).state);
-    stage.session->rewind(300);
+    REQUIRE(stage.session->rewind(300));
     CHECK(state_sha256(*stage.session) == Straight(true, first(ids, 300)).state);
     stage.expect_nothing_left();
 }
