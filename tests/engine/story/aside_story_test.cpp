@@ -127,6 +127,7 @@ TEST_CASE("a conversation that did not stay what it was is read again") {
         const Heard heard = stage.say(more);
         CHECK_FALSE(stage.outcome.plan.restored);
         CHECK(stage.outcome.plan.reused < 20);  // what it shares with another one, at most
+        CHECK(stage.outcome.plan.miss == MissReason::invalid);
         CHECK(std::any_of(heard.cache.begin(), heard.cache.end(), [](const auto& event) {
             return event.step == ConversationStep::drop && event.removal == Removal::invalid;
         }));
