@@ -8,10 +8,21 @@
 
 namespace strata {
 
-Buffer DevicePages::remove(std::size_t index) {
-    Buffer memory = std::move(entries_[index].memory);
-    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
-    return memory;
+Buffer DevicePages::give_away(std::size_t index) {
+    entries_[index].content = HostBlobId::none;
+    return std::exchange(entries_[index].memory, {});
+}
+
+// Of this blob's bytes; entries_.size(): they are nowhere.
+std::size_t DevicePages::index_of(HostBlobId content) const {
+    const auto holds = [content](const Entry& entry) { return entry.content == content; };
+    const auto from = entries_.begin() + static_cast<std::ptrdiff_t>(taken_);
+    auto found = std::find_if(from, entries_.end(), holds);
+    if (found == entries_.end()) {
+        found = std::find_if(entries_.begin(), from, holds);
+        if (found == from) return entries_.size();
+    }
+    return static_cast<std::size_t>(found - entries_.begin());
 }
 
 // A blob that is gone was filled or its copy has ended.
@@ -20,17 +31,15 @@ bool DevicePages::unnamed(const Entry& entry) const {
 }
 
 std::optional<Buffer> DevicePages::take(HostBlobId content) {
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-        if (entries_[i].content == content) return remove(i);
-    }
-    return std::nullopt;
+    const std::size_t index = index_of(content);
+    if (index == entries_.size()) return std::nullopt;
+    taken_ = index;
+    return give_away(index);
 }
 
 const void* DevicePages::find(HostBlobId content) const {
-    for (const Entry& entry : entries_) {
-        if (entry.content == content) return entry.memory.address();
-    }
-    return nullptr;
+    const std::size_t index = index_of(content);
+    return index == entries_.size() ? nullptr : entries_[index].memory.address();
 }
 
 bool DevicePages::room_for(std::size_t bytes) {
@@ -56,7 +65,7 @@ std::optional<Buffer> DevicePages::cut_slab(std::size_t bytes) {
 Result<Buffer> DevicePages::fresh(std::size_t bytes) {
     if (!device_->copies_aside()) return device_->allocate(bytes);
     for (std::size_t& i = looked_at_; i < entries_.size(); ++i) {
-        if (entries_[i].memory.bytes() == bytes && unnamed(entries_[i])) return remove(i);
+        if (entries_[i].memory.bytes() == bytes && unnamed(entries_[i])) return give_away(i);
     }
     if (auto part = cut_slab(bytes)) return *std::move(part);
     if (room_for(bytes)) {
@@ -67,14 +76,15 @@ Result<Buffer> DevicePages::fresh(std::size_t bytes) {
         for (std::size_t i = 0; i < entries_.size(); ++i) {
             if (entries_[i].memory.bytes() != bytes) continue;
             if (waits) store_->await(entries_[i].content);
-            if (waits || !store_->filling(entries_[i].content)) return remove(i);
+            if (waits || !store_->filling(entries_[i].content)) return give_away(i);
         }
     }
     return device_->allocate(bytes);
 }
 
 void DevicePages::look_again() {
-    looked_at_ = 0;
+    std::erase_if(entries_, [](const Entry& entry) { return !entry.memory; });
+    looked_at_ = taken_ = 0;
     std::uint64_t kept = 0;
     for (const Entry& entry : entries_) {
         if (entry.content != HostBlobId::none) kept += entry.memory.bytes();
@@ -94,6 +104,7 @@ void DevicePages::put(Buffer memory, HostBlobId content) {
 
 void DevicePages::release_unnamed() {
     std::erase_if(entries_, [this](const Entry& entry) { return unnamed(entry); });
+    looked_at_ = taken_ = 0;
 }
 
 void DevicePages::forget() {
@@ -105,7 +116,7 @@ void DevicePages::forget() {
 
 bool DevicePages::has_unnamed() const {
     return std::any_of(entries_.begin(), entries_.end(),
-                       [this](const Entry& entry) { return unnamed(entry); });
+                       [this](const Entry& entry) { return entry.memory && unnamed(entry); });
 }
 
 }  // namespace strata

@@ -5,7 +5,8 @@
 //
 // Invariants: (1) an entry's bytes are those of the blob it names, unless it names none; (2) what
 // is given away again is read by no copy; (3) new memory is asked for only while kDeviceSpareBytes
-// stay free, unless there is no other way.
+// stay free, unless there is no other way; (4) an entry without memory was given away, names no
+// blob, and goes at the next look_again().
 #pragma once
 
 #include <cstddef>
@@ -56,7 +57,8 @@ class DevicePages {
         Buffer memory;
         HostBlobId content = HostBlobId::none;
     };
-    Buffer remove(std::size_t index);
+    Buffer give_away(std::size_t index);
+    [[nodiscard]] std::size_t index_of(HostBlobId content) const;
     [[nodiscard]] bool unnamed(const Entry& entry) const;
     [[nodiscard]] bool room_for(std::size_t bytes);
     [[nodiscard]] std::optional<Buffer> cut_slab(std::size_t bytes);
@@ -66,6 +68,7 @@ class DevicePages {
     std::vector<Entry> entries_;  // the longest kept first
     std::uint64_t limit_bytes_ = UINT64_MAX;
     std::size_t looked_at_ = 0;  // those before it are named, or of another size
+    std::size_t taken_ = 0;      // where take() found one: a conversation's pages lie in order
 };
 
 }  // namespace strata

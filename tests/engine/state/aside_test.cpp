@@ -1,5 +1,6 @@
 // Parking and restoring on a device that copies by itself: nothing waits that need not, nobody
 // writes what a copy still reads, and what comes back is what was parked.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -271,6 +272,35 @@ TEST_CASE("a device that fails while it copies ends what waits for it") {
     stage.device->fails = [] { throw DeviceFault("lost"); };
     const auto image = stage.park(1);
     CHECK_THROWS_AS(stage.await_all(image), DeviceFault);
+}
+
+TEST_CASE("kept memory is found by its content in any order and given away once") {
+    AsideDevice device(kMuch);
+    CountedSegments segments;
+    BlobStore store(segments, device);
+    DevicePages pages(device, store);
+    constexpr std::size_t kPages = 40;
+    std::map<HostBlobId, void*> at;
+    std::vector<HostBlobId> order;
+    for (std::size_t i = 0; i < kPages; ++i) {
+        Buffer memory = device.allocate(100 + i).value();
+        order.push_back(store.announce());
+        at[order.back()] = memory.address();
+        pages.put(memory, order.back());
+    }
+    std::mt19937_64 random(GENERATE(1, 2, 3));
+    std::shuffle(order.begin() + 10, order.end(), random);  // the first ones in the order of put()
+    for (std::size_t i = 0; i < kPages; ++i) {
+        if (random() % 4 == 0) pages.look_again();
+        for (std::size_t other = 0; other < kPages; ++other) {
+            REQUIRE(pages.find(order[other]) == (other < i ? nullptr : at[order[other]]));
+        }
+        const auto taken = pages.take(order[i]);
+        REQUIRE(taken);
+        CHECK(taken->address() == at[order[i]]);
+        CHECK_FALSE(pages.take(order[i]));
+    }
+    CHECK_FALSE(pages.has_unnamed());
 }
 
 TEST_CASE("conversations that change places at random are what they were") {
