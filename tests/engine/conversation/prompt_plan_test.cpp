@@ -188,4 +188,21 @@ TEST_CASE("reuse of exactly the first turn is a continuation and of one token le
     CHECK(plan(edited, live).switched);
 }
 
+TEST_CASE("a hit that turned out to be spoilt is why a prompt is a miss and of nothing else") {
+    Live live;
+    const TokenIds prompt = with(first_rows(16), {kOpen, 4, 50});  // goes on at the turn's mark
+    const PromptView view{prompt, mark_prompt(prompt, std::nullopt, kWords), {}};
+    const PromptPlan hit = plan_prompt(view, live.view());
+    REQUIRE(hit.reused == 16);
+    CHECK(plan_prompt(view, live.view(), {}, 16) == hit);
+    live.checkpoints.pop_back();
+    PromptPlan miss = plan_prompt(view, live.view());
+    REQUIRE(miss.source == ResumeSource::root);
+    REQUIRE(miss.miss == MissReason::rewritten);
+    miss.miss = MissReason::invalid;
+    CHECK(plan_prompt(view, live.view(), {}, 16) == miss);
+    miss.common = std::ssize(prompt) + 7;
+    CHECK(plan_prompt(view, live.view(), {}, miss.common) == miss);
+}
+
 }  // namespace strata
