@@ -17,7 +17,7 @@ namespace strata {
 // one.
 inline constexpr int kTransferThreadsMax = 4;
 // Beside a device that copies by itself they only sum up, and must keep pace with 55 GB/s: one does
-// about 10.
+// 7 to 10.
 inline constexpr int kSummingThreadsMax = 12;
 
 // How many threads of the host work on bytes that come from or go to this device.
