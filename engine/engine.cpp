@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/model/sampler.hpp"
+#include "engine/next_token.hpp"
 #include "engine/parked_conversations.hpp"
 #include "engine/request_check.hpp"
 #include "engine/units.hpp"
@@ -116,11 +116,10 @@ class OneConversationEngine : public Engine {
     void show_life(Run& run);
     bool read_prompt(Run& run);
     bool read_chunk(Run& run, Position end);
-    Result<PassEnd> read_watched(Run& run, std::span<const TokenId> ids, std::span<float> logits);
+    Result<PassEnd> read_watched(Run& run, std::span<const TokenId> ids, const LastRow& wanted);
     bool look_up(Run& run);
     void tell_progress(Run& run, TimePoint now);
     void write_answer(Run& run);
-    void tell_token(const Run& run, TokenId id) const;
     bool read_token(Run& run, TokenId id);
     std::string no_pages(const Refusal& refusal, Position rows) const;
     void keep_checkpoint(CheckpointKind kind);
@@ -136,9 +135,7 @@ class OneConversationEngine : public Engine {
     Clock clock_;
     TurnWords words_;
     std::shared_ptr<StopBoard> board_;
-    Sampler sampler_;
-    std::vector<float> logits_;  // of the newest row that asked for them
-    LockedPages logits_locked_;  // they come from the device once per token
+    NextToken next_;
     std::int64_t chunk_tokens_;
     Run* reading_ = nullptr;  // while a chunk of it is being computed
 
@@ -160,8 +157,7 @@ OneConversationEngine::OneConversationEngine(std::unique_ptr<Runner> runner,
       words_{limits.turn_open >= 0 ? limits.turn_open : runner_->vocabulary().turn_open,
              runner_->vocabulary().system_word},
       board_(std::move(board)),
-      logits_(static_cast<std::size_t>(runner_->geometry().vocabulary)),
-      logits_locked_(runner_->device(), logits_.data(), logits_.size() * sizeof(float)) {
+      next_(*runner_) {
     limits_.chunks.tokens_max =
         std::min({limits.chunks.tokens_max, runner_->chunk_tokens_max(), limits.context_tokens});
     chunk_tokens_ = limits_.chunks.tokens_max;
@@ -186,7 +182,7 @@ void OneConversationEngine::measure_chunks() {
         const TimePoint began = clock_();
         // A failure here is not told: the first request meets the same one, and has somebody to
         // tell.
-        if (!session_->reserve(tokens).ok() || !session_->read(ids, logits_).ok()) break;
+        if (!session_->reserve(tokens).ok() || !session_->read(ids, next_.wanted({})).ok()) break;
         const double ms = ms_between(began, clock_());
         chunk_tokens_ = first_chunk_tokens(tokens, ms, limits_.chunks);
         if (ms > limits_.chunks.time_max_ms) break;  // a longer pass would tell nothing else
@@ -395,9 +391,9 @@ bool OneConversationEngine::read_chunk(Run& run, Position end) {
     const auto first = static_cast<std::size_t>(session_->frontier());
     const auto count = static_cast<std::size_t>(end) - first;
     const bool last = end == std::ssize(run.request.prompt);
-    const bool wants_logits = last && (run.request.max_new > 0 || run.request.hash);
+    const bool wants = last && (run.request.max_new > 0 || run.request.hash);
     const auto read = read_watched(run, std::span(run.request.prompt).subspan(first, count),
-                                   wants_logits ? std::span(logits_) : std::span<float>{});
+                                   wants ? next_.wanted(run.request) : LastRow{});
     if (!read || *read == PassEnd::abandoned) {
         run.outcome.prompt_ms = ms_between(run.reading_began, clock_());
         if (!read) {
@@ -420,10 +416,10 @@ bool OneConversationEngine::read_chunk(Run& run, Position end) {
 }
 
 Result<PassEnd> OneConversationEngine::read_watched(Run& run, std::span<const TokenId> ids,
-                                                    std::span<float> logits) {
+                                                    const LastRow& wanted) {
     run.chunk_began = run.looked = clock_();
     reading_ = &run;
-    auto read = session_->read(ids, logits);
+    auto read = session_->read(ids, wanted);
     reading_ = nullptr;
     return read;
 }
@@ -449,7 +445,7 @@ void OneConversationEngine::tell_progress(Run& run, TimePoint now) {
 void OneConversationEngine::write_answer(Run& run) {
     Outcome& outcome = run.outcome;
     const GenerateRequest& request = run.request;
-    if (request.hash) outcome.logits_sha256 = logits_sha256(logits_);
+    if (request.hash) outcome.logits_sha256 = logits_sha256(next_.logits());
     std::optional<TimePoint> first_token;
     outcome.finish = FinishReason::length;
     while (outcome.generated < request.max_new) {
@@ -458,7 +454,7 @@ void OneConversationEngine::write_answer(Run& run) {
             break;
         }
         const auto counter = static_cast<std::uint64_t>(session_->frontier());
-        const auto token = sampler_.choose(logits_, session_->ids(), request.sampling, counter);
+        const auto token = next_.choose(request, session_->ids(), counter);
         if (!first_token) first_token = clock_();
         if (!token) {
             session_->reset();
@@ -471,7 +467,7 @@ void OneConversationEngine::write_answer(Run& run) {
             outcome.stop_id = token;
             break;
         }
-        tell_token(run, *token);
+        run.events.token(*token, next_.report(request, *token));
         if (++outcome.generated == request.max_new) break;
         run.events.step();
         parked_->check_if_due(PressureWhere::window, run.events);
@@ -489,14 +485,6 @@ bool OneConversationEngine::ends_answer(const GenerateRequest& request, TokenId 
     return among(request.stop_ids) || (!request.ignore_eos && among(runner_->vocabulary().end_ids));
 }
 
-void OneConversationEngine::tell_token(const Run& run, TokenId id) const {
-    std::optional<TokenReport> report;
-    if (run.request.logprobs > 0) {
-        report = report_token(logits_, id, static_cast<std::size_t>(run.request.logprobs));
-    }
-    run.events.token(id, report);
-}
-
 // Why a conversation cannot grow to `rows`: what is needed and free, and what would fit.
 std::string OneConversationEngine::no_pages(const Refusal& refusal, Position rows) const {
     const std::uint64_t free_bytes = session_->device().facts().free_bytes;
@@ -509,7 +497,7 @@ bool OneConversationEngine::read_token(Run& run, TokenId id) {
         end_with_error(run, no_pages(pages.error(), session_->frontier() + 1));
         return false;
     }
-    const auto read = session_->read(std::span(&id, 1), logits_);
+    const auto read = session_->read(std::span(&id, 1), next_.wanted(run.request));
     if (!read) end_with_error(run, read.error().text);
     return read.ok();
 }

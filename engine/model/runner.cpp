@@ -35,6 +35,7 @@ class LoadedRunner final : public Runner {
         DeviceTensors tensors;
         Buffer scratch;
         Buffer logits;
+        Buffer best;  // visible to the host
         std::int64_t chunk_tokens = 0;
         std::vector<Directions> directions;  // of each steering mode
         std::vector<SteeringMode> modes;
@@ -49,23 +50,26 @@ class LoadedRunner final : public Runner {
     std::span<const SteeringMode> steering_modes() const override { return parts_.modes; }
 
     bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
-                 std::span<float> logits) override {
+                 const LastRow& wanted) override {
         const std::int64_t rows = static_cast<std::int64_t>(ids.size());
         STRATA_INVARIANT(rows >= 1 && rows <= parts_.chunk_tokens);
-        const bool wanted = !logits.empty();
+        const std::span<float> logits = wanted.logits;
         const std::int64_t vocabulary = parts_.geometry.vocabulary;
-        STRATA_INVARIANT(!wanted || static_cast<std::int64_t>(logits.size()) == vocabulary);
+        STRATA_INVARIANT(logits.empty() || std::ssize(logits) == vocabulary);
         Ops& ops = device_.ops();
         ops.begin({ids, first, memory.pages, memory.running_state});
-        const Rows row{wanted ? parts_.logits.f32() : nullptr, 1, vocabulary};
+        const Rows row{wanted.wanted() ? parts_.logits.f32() : nullptr, 1, vocabulary};
         std::span<const float* const> directions;
         if (steering()) directions = parts_.directions.at(*steering()).layers;
         const bool whole = parts_.decoder.forward(
             ops, arena_, rows, row, [this] { return goes_on(); }, directions);
-        if (whole && wanted) {
+        auto* best = static_cast<TokenId*>(parts_.best.address());
+        if (whole && wanted.best != nullptr) ops.find_largest(row, best);
+        if (whole && !logits.empty()) {
             device_.copy_to_host(logits.data(), row.values, logits.size_bytes());
         }
         device_.synchronize();
+        if (whole && wanted.best != nullptr) *wanted.best = *best;
         return whole;
     }
 
@@ -200,6 +204,9 @@ Result<LoadedRunner::Parts> load_parts(Device& device, const RunnerOptions& opti
     Result<Buffer> logits = device.allocate(logits_bytes(out.geometry));
     if (!logits.ok()) return Failure<Refusal>{with_need(logits.error(), need)};
     out.logits = std::move(*logits);
+    Result<Buffer> best = device.allocate_visible(sizeof(TokenId));
+    if (!best.ok()) return Failure<Refusal>{with_need(best.error(), need)};
+    out.best = std::move(*best);
     return out;
 }
 

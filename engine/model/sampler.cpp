@@ -65,6 +65,12 @@ double exp_of(float logit, float largest) {
 // Below this exponent a weight is zero anyway; the bound keeps tiny temperatures inside a float.
 constexpr double kExponentMin = -1000;
 
+bool has_penalties(const SamplingSettings& settings) {
+    return settings.penalty_last_n > 0 &&
+           (settings.repeat_penalty != 1 || settings.frequency_penalty != 0 ||
+            settings.presence_penalty != 0);
+}
+
 double tempered(float logit, float largest, double temperature) {
     const double exponent = static_cast<double>(logit - largest) / temperature;
     return static_cast<double>(std::exp(static_cast<float>(std::max(exponent, kExponentMin))));
@@ -97,6 +103,10 @@ double uniform(std::uint64_t seed, std::uint64_t counter) {
     const PhiloxWords words = philox(counter, seed);
     const std::uint64_t bits = (static_cast<std::uint64_t>(words.word[1]) << 32) | words.word[0];
     return static_cast<double>(bits >> 11) * 0x1.0p-53;
+}
+
+bool is_plainly_greedy(const SamplingSettings& settings) {
+    return settings.temperature <= 0 && !has_penalties(settings);
 }
 
 std::optional<TokenId> greedy_token(std::span<const float> logits) {
@@ -143,13 +153,9 @@ void select_largest(std::span<const float> logits, std::size_t count, std::vecto
 std::span<const float> Sampler::penalised(std::span<const float> logits,
                                           std::span<const TokenId> newest,
                                           const SamplingSettings& settings) {
-    const bool off = settings.repeat_penalty == 1 && settings.frequency_penalty == 0 &&
-                     settings.presence_penalty == 0;
-    const auto window_size = std::min<std::size_t>(
-        newest.size(),
-        static_cast<std::size_t>(std::max<std::int64_t>(settings.penalty_last_n, 0)));
-    if (off || window_size == 0) return logits;
-    const auto window = newest.last(window_size);
+    if (!has_penalties(settings) || newest.empty()) return logits;
+    const auto window =
+        newest.last(std::min(newest.size(), static_cast<std::size_t>(settings.penalty_last_n)));
     penalised_.assign(logits.begin(), logits.end());
     counts_.resize(logits.size());
     for (const TokenId id : window) ++counts_[static_cast<std::size_t>(id)];

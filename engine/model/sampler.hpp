@@ -37,6 +37,10 @@ struct PhiloxWords {
 // In [0, 1), 53 bits.
 [[nodiscard]] double uniform(std::uint64_t seed, std::uint64_t counter);
 
+// Whether Sampler::choose() gives greedy_token() of the logits as they are, whatever the newest
+// ids.
+[[nodiscard]] bool is_plainly_greedy(const SamplingSettings& settings);
+
 // The largest logit's id, at equality the lowest. Empty when a logit is NaN or +infinity, or none
 // is finite: such logits come from a failed forward pass. Precondition: not empty.
 [[nodiscard]] std::optional<TokenId> greedy_token(std::span<const float> logits);

@@ -205,7 +205,7 @@ Status<> LiveSession::reserve(Position rows) {
     return Done{};
 }
 
-Result<PassEnd> LiveSession::read(std::span<const TokenId> ids, std::span<float> logits) {
+Result<PassEnd> LiveSession::read(std::span<const TokenId> ids, const LastRow& wanted) {
     const Position end = frontier() + std::ssize(ids);
     STRATA_INVARIANT(valid_ && !ids.empty() && pages_for(end) <= pages_.size());
     valid_ = false;
@@ -216,7 +216,7 @@ Result<PassEnd> LiveSession::read(std::span<const TokenId> ids, std::span<float>
             make_writable(page, frontier());
             clean_[page] = {};
         }
-        if (!runner_->forward(memory(), frontier(), ids, logits)) return PassEnd::abandoned;
+        if (!runner_->forward(memory(), frontier(), ids, wanted)) return PassEnd::abandoned;
         ids_.insert(ids_.end(), ids.begin(), ids.end());
     } catch (const std::bad_alloc&) {
         return refuse_memory("no memory for a forward pass of " + std::to_string(ids.size()) +

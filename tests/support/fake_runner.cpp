@@ -174,7 +174,7 @@ bool FakeRunner::compute_layers(const FakePass& pass) {
 }
 
 bool FakeRunner::forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
-                         std::span<float> logits) {
+                         const LastRow& wanted) {
     STRATA_INVARIANT(!ids.empty() && std::ssize(ids) <= shape_.chunk_tokens);
     const FakePass pass{first, std::ssize(ids)};
     if (on_pass) on_pass(pass);
@@ -188,15 +188,20 @@ bool FakeRunner::forward(const SequenceMemory& memory, Position first, std::span
         for (const TokenId id : ids) rows = write_row(memory, layer, row++, id, rows);
         hash = mix(hash, rows);
     }
+    if (!wanted.wanted()) return true;
+    std::vector<float> logits(static_cast<std::size_t>(shape_.vocabulary));
     for (std::size_t i = 0; i < logits.size(); ++i) {
         const bool control = static_cast<TokenId>(i) < kFakeFirstText;
         const auto fraction = static_cast<float>(mix(hash, i) >> 40) / 16777216.0F;
         logits[i] = control ? -50.0F : fraction * 8 - 4;
     }
-    if (logits.empty()) return true;
     const auto told = script.find(first + std::ssize(ids));
     if (told != script.end()) logits[static_cast<std::size_t>(told->second)] = 100;
     if (nan_logits) logits[0] = std::numeric_limits<float>::quiet_NaN();
+    std::copy_n(logits.begin(), wanted.logits.size(), wanted.logits.begin());
+    if (!wanted.logits.empty()) ++logits_given;
+    const auto largest = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    if (wanted.best != nullptr) *wanted.best = nan_logits ? -1 : static_cast<TokenId>(largest);
     return true;
 }
 

@@ -77,7 +77,7 @@ class FakeRunner : public Runner {
     std::int64_t chunk_tokens_max() const override { return shape_.chunk_tokens; }
     std::span<const SteeringMode> steering_modes() const override { return modes; }
     bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
-                 std::span<float> logits) override;
+                 const LastRow& wanted) override;
 
     // What tests do to it:
     std::map<Position, TokenId> script;  // the token that the row before this position favours
@@ -87,6 +87,7 @@ class FakeRunner : public Runner {
     std::int64_t layers = 0;
     bool nan_logits = false;
     std::vector<FakePass> passes;
+    std::int64_t logits_given = 0;    // passes that wrote logits
     std::vector<SteeringMode> modes;  // each changes all hashes by its content
     // From now on the geometry says another size than that of the memory that was allocated by it.
     void grow_state() { ++geometry_.matrix_state_bytes; }

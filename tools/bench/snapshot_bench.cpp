@@ -61,7 +61,7 @@ class SizesOnly : public Runner {
     Device& device() override { return *device_; }
     std::int64_t chunk_tokens_max() const override { return kNumberMax; }
     bool forward(const SequenceMemory& memory, Position, std::span<const TokenId> ids,
-                 std::span<float>) override {
+                 const LastRow&) override {
         const std::vector<std::byte> row(geometry_.k_row_bytes, std::byte{0x5a});
         for (std::size_t i = 0; i < ids.size(); ++i) {
             auto* page = static_cast<std::byte*>(memory.pages[i / 256]);

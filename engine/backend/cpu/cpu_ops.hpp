@@ -59,6 +59,7 @@ class CpuOps final : public Ops {
                     const float* dt_bias, Rows o) override;
     void gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float* gain, float epsilon,
                         Rows y) override;
+    void find_largest(Rows x, std::int32_t* index) override;
 
   private:
     struct AttentionPlan;

@@ -99,6 +99,8 @@ struct FloatKernels {
     // y = x * factor; y may be x.
     void (*scale)(const float* x, float factor, std::int64_t n, float* y);
     float (*dot)(const float* a, const float* b, std::int64_t n);
+    // Ops::find_largest().
+    std::int64_t (*find_largest)(const float* x, std::int64_t n);
     void (*to_halves)(const float* x, std::int64_t n, std::uint16_t* y);
     // A head of int8 K/V: its codes; returns the scale.
     float (*to_codes)(const float* x, std::int64_t n, std::int8_t* codes);

@@ -88,6 +88,51 @@ inline void scale(const float* x, float factor, std::int64_t n, float* y) {
     });
 }
 
+// Whether all of n values are finite or -infinity, and the largest of those that are.
+struct Largest {
+    float value;
+    bool sound;
+};
+inline Largest largest_of(const float* x, std::int64_t n) {
+    const float lowest = -__builtin_inff();
+    const float most = 3.402823466e+38F;  // the largest finite number
+    Lanes best = all(lowest);
+    IntLanes sound = IntLanes{} - 1;
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        const Lanes value = load(x + i);
+        sound &= value <= all(most);
+        best = larger(value, best);
+    }
+    Largest out{lowest, true};
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+        out.value = best[lane] > out.value ? best[lane] : out.value;
+        out.sound = out.sound && sound[lane] != 0;
+    }
+    for (; i < n; ++i) {
+        out.value = x[i] > out.value ? x[i] : out.value;
+        out.sound = out.sound && x[i] <= most;
+    }
+    return out;
+}
+
+// Block by block, so that only one block is read twice.
+inline std::int64_t find_largest(const float* x, std::int64_t n) {
+    constexpr std::int64_t kBlock = 4096;
+    float best = -__builtin_inff();
+    std::int64_t place = -1;
+    for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+        const Largest block = largest_of(x + begin, n - begin < kBlock ? n - begin : kBlock);
+        if (!block.sound) return -1;
+        if (block.value > best) {
+            best = block.value;
+            place = begin;
+        }
+    }
+    while (place >= 0 && x[place] != best) ++place;
+    return place;
+}
+
 inline void to_halves(const float* x, std::int64_t n, std::uint16_t* y) {
     std::int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) store_halves(y + i, load(x + i));

@@ -15,6 +15,7 @@ constexpr strata::FloatKernels kFloatKernels = {
     .add_scaled = add_scaled,
     .scale = scale,
     .dot = dot,
+    .find_largest = find_largest,
     .to_halves = to_halves,
     .to_codes = to_codes,
     .rotate_adjacent = rotate_adjacent,

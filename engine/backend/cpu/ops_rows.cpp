@@ -1,5 +1,6 @@
 // CPU ops on whole rows: embedding, norms, products with weights, the feed-forward gate.
 #include <algorithm>
+#include <limits>
 
 #include "engine/backend/cpu/cpu_ops.hpp"
 #include "strata/core/invariant.hpp"
@@ -100,6 +101,11 @@ void CpuOps::gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float* 
                                     y.values + i);
         }
     });
+}
+
+void CpuOps::find_largest(Rows x, std::int32_t* index) {
+    STRATA_INVARIANT(x.rows == 1 && x.cols <= std::numeric_limits<std::int32_t>::max());
+    *index = static_cast<std::int32_t>(kernels_.find_largest(x.values, x.cols));
 }
 
 }  // namespace strata

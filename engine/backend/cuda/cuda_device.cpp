@@ -48,20 +48,14 @@ class CudaDevice final : public Device {
         enter();
         auto buffer = cuda::allocate_zeroed(stream_, bytes);
         if (!buffer) return buffer;
-        // A call that is only recorded yet may use the buffer: it is enqueued first, then the
-        // buffer's end waits for it.
-        void* address = buffer->address();
-        ops_->written_by_copy(address, bytes);
-        std::shared_ptr<void> owner(
-            address, [held = *buffer, ops = std::weak_ptr<cuda::CudaOps>(ops_)](void*) mutable {
-                try {
-                    if (const auto alive = ops.lock()) alive->flush();
-                } catch (const DeviceFault&) {
-                    // Told by the next call that may throw: owners end in destructors.
-                }
-                held = {};
-            });
-        return Buffer(address, bytes, std::move(owner));
+        ops_->written_by_copy(buffer->address(), bytes);
+        return lent(std::move(*buffer));
+    }
+    Result<Buffer> allocate_visible(std::size_t bytes) override {
+        enter();
+        auto buffer = cuda::allocate_on_host(bytes);
+        if (!buffer) return buffer;
+        return lent(std::move(*buffer));
     }
     Result<std::unique_ptr<Weight>> upload(const StoredTensor& stored) override {
         enter();
@@ -132,6 +126,23 @@ class CudaDevice final : public Device {
     void enter() {
         check(cudaSetDevice(number_), "choosing the device");
         ops_->flush();
+    }
+    // A call that is only recorded yet may use the buffer: it is enqueued first, then the buffer's
+    // end waits for it.
+    Buffer lent(Buffer buffer) {
+        void* address = buffer.address();
+        const std::size_t bytes = buffer.bytes();
+        std::shared_ptr<void> owner(
+            address,
+            [held = std::move(buffer), ops = std::weak_ptr<cuda::CudaOps>(ops_)](void*) mutable {
+                try {
+                    if (const auto alive = ops.lock()) alive->flush();
+                } catch (const DeviceFault&) {
+                    // Told by the next call that may throw: owners end in destructors.
+                }
+                held = {};
+            });
+        return Buffer(address, bytes, std::move(owner));
     }
     // Pageable host memory may be reused as soon as the call returns, page-locked not: so the copy
     // is waited for.

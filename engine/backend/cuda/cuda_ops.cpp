@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "engine/backend/cuda/launch/delta.hpp"
+#include "engine/backend/cuda/launch/largest.hpp"
 #include "engine/backend/cuda/launch/weights.hpp"
 #include "strata/core/invariant.hpp"
 
@@ -29,6 +30,7 @@ enum Call : std::uint64_t {
     kConvolution,
     kDeltaRule,
     kGatedRmsNorm,
+    kFindLargest,
 };
 
 CallKey& operator<<(CallKey& key, Rows rows) {
@@ -490,6 +492,18 @@ void CudaOps::gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float*
     CallKey key(kGatedRmsNorm);
     key << o << z << head_dim << gain << epsilon << y;
     run(key, [=, this] { launch_gated_rms_norm(stream_, o, z, head_dim, gain, epsilon, y); });
+}
+
+void CudaOps::find_largest(Rows x, std::int32_t* index) {
+    read(x);
+    LargestScratch scratch;
+    scratch.found =
+        static_cast<uint2*>(scratch_.take(ScratchUse::largest, kLargestBlocksMax * sizeof(uint2)));
+    scratch.counter =
+        static_cast<unsigned*>(scratch_.take(ScratchUse::largest_counter, sizeof(unsigned)));
+    CallKey key(kFindLargest);
+    key << x << index << scratch.found << scratch.counter;
+    run(key, [=, this] { launch_find_largest(stream_, x, scratch, index); });
 }
 
 }  // namespace strata::cuda

@@ -1,5 +1,6 @@
 #include "engine/backend/cuda/device_memory.hpp"
 
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -25,6 +26,24 @@ Result<Buffer> allocate_zeroed(cudaStream_t stream, std::size_t bytes) {
     // cudaFree waits for the device: nothing that still runs loses its memory.
     std::shared_ptr<void> owner(address, [](void* at) { static_cast<void>(cudaFree(at)); });
     check(cudaMemsetAsync(address, 0, bytes, stream), "clearing device memory");
+    return Buffer(address, bytes, std::move(owner));
+}
+
+Result<Buffer> allocate_on_host(std::size_t bytes) {
+    if (bytes == 0) return Buffer();
+    void* address = nullptr;
+    const cudaError_t status =
+        cudaHostAlloc(&address, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+    if (status == cudaErrorMemoryAllocation) {
+        static_cast<void>(cudaGetLastError());
+        return refuse_memory("no page-locked memory for " + std::to_string(bytes) + " bytes");
+    }
+    check(status, "allocating page-locked memory");
+    std::shared_ptr<void> owner(address, [](void* at) {
+        static_cast<void>(cudaDeviceSynchronize());  // a kernel may still write there
+        static_cast<void>(cudaFreeHost(at));
+    });
+    std::memset(address, 0, bytes);
     return Buffer(address, bytes, std::move(owner));
 }
 

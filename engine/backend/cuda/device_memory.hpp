@@ -16,6 +16,9 @@ namespace strata::cuda {
 // Zeroed by work enqueued on `stream`; freed with the last owner, after all work on the device.
 Result<Buffer> allocate_zeroed(cudaStream_t stream, std::size_t bytes);
 
+// Memory of the host, page-locked, that kernels write at the same address.
+Result<Buffer> allocate_on_host(std::size_t bytes);
+
 enum class ScratchUse : std::uint8_t {
     input_codes,
     input_steps,
@@ -35,6 +38,8 @@ enum class ScratchUse : std::uint8_t {
     shared_hidden,
     shared_results,
     delta_chunks,
+    largest,
+    largest_counter,
     count
 };
 

@@ -37,11 +37,13 @@ void StepRecorder::flush() {
     const std::size_t count = next_;
     next_ = 0;
     if (count == 0) return;
-    if (count < calls_.size()) {
-        // A shorter step than the recorded one: an abandoned pass. Its calls run one by one.
+    if (count < calls_.size() && count != short_) {
+        short_ = count;
         for (std::size_t i = 0; i < count; ++i) calls_[i].launch();
         return;
     }
+    short_ = 0;
+    if (count < calls_.size()) forget_from(count);
     if (graph_ == nullptr) build_graph();
     check(cudaGraphLaunch(graph_, stream_), "starting a step");
 }

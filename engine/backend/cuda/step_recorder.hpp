@@ -6,6 +6,8 @@
 //  1. Calls happen on the device in the order of run(), wherever flush() falls.
 //  2. Behind flush() nothing waits to be enqueued.
 //  3. A key names its call wholly: equal keys mean equal launches.
+//  4. A step that is the beginning of the recorded one runs call by call: it was abandoned, or less
+//     was wanted of its last row. The second of the same length in a row is the recorded one.
 #pragma once
 
 #include <array>
@@ -97,6 +99,8 @@ class StepRecorder {
     cudaStream_t stream_;
     std::vector<Call> calls_;
     std::size_t next_ = 0;  // calls_[0, next_) are those of the step
+    std::size_t short_ =
+        0;  // calls of the last step, if it was shorter than calls_; 0 = it was not
     bool recording_ = false;
     cudaGraphExec_t graph_ = nullptr;  // of all calls_; null = none
 };

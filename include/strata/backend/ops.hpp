@@ -199,6 +199,10 @@ class Ops {
     // o.
     virtual void gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float* gain,
                                 float epsilon, Rows y) = 0;
+
+    // *index = where the largest value of x's one row is, the lowest of equals (-0 equals +0); -1
+    // when a value is NaN or +infinity, or none is above -infinity. At most 2^31 - 1 columns.
+    virtual void find_largest(Rows x, std::int32_t* index) = 0;
 };
 
 }  // namespace strata

@@ -25,6 +25,20 @@ struct SequenceMemory {
     void* running_state = nullptr;  // Geometry::state_bytes(); null for an attention-only model
 };
 
+// What a forward pass is asked for besides its rows: places in host memory for what follows from
+// the LAST row. What has no place is not computed, or at least does not leave the device.
+struct LastRow {
+    LastRow() = default;
+    LastRow(std::span<float> all) : logits(all) {}
+    LastRow(std::vector<float>& all) : logits(all) {}
+    LastRow(TokenId& largest) : best(&largest) {}
+
+    bool wanted() const { return best != nullptr || !logits.empty(); }
+
+    std::span<float> logits{};  // the vocabulary's f32 logits
+    TokenId* best = nullptr;    // of the largest logit, as Ops::find_largest() has it
+};
+
 // What the vocabulary of the model file says about ids that mean something to the engine.
 struct VocabularyFacts {
     TokenIds end_ids;          // eos, eot and eom ids of the file: any of them ends an answer
@@ -62,13 +76,13 @@ class Runner {
     using Watch = std::function<bool()>;
     void watch(Watch watch) { watch_ = std::move(watch); }
 
-    // Computes rows [first, first + ids.size()): writes their K/V, advances the running state, and,
-    // when `logits` is not empty, writes the vocabulary's f32 logits of the LAST row into it (host
-    // memory). Preconditions: the running state and all rows below `first` are those of the same
-    // conversation; 1 <= ids.size() <= chunk_tokens_max(). False when the watch abandoned it: rows
-    // below `first` are as they were, the running state is neither the old nor the next one.
+    // Computes rows [first, first + ids.size()): writes their K/V, advances the running state, and
+    // fills the places of `wanted`. Preconditions: the running state and all rows below `first` are
+    // those of the same conversation; 1 <= ids.size() <= chunk_tokens_max(). False when the watch
+    // abandoned it: rows below `first` are as they were, the running state is neither the old nor
+    // the next one.
     virtual bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
-                         std::span<float> logits) = 0;
+                         const LastRow& wanted) = 0;
 
   protected:
     bool goes_on() const { return !watch_ || watch_(); }

@@ -124,11 +124,11 @@ class LiveSession {
     // never waits for the OS. On refusal nothing changed.
     Status<> reserve(Position rows);
 
-    // Reads ids into rows [frontier, frontier + ids.size()) and writes the last row's logits if
-    // asked for (Runner::forward). Preconditions: VALID; the rows are reserved. A forward pass that
+    // Reads ids into rows [frontier, frontier + ids.size()) and gives of the last row what is
+    // wanted (Runner::forward). Preconditions: VALID; the rows are reserved. A forward pass that
     // throws leaves the session INVALID; the refusal says what it threw. So does one that the
     // runner's watch abandoned.
-    Result<PassEnd> read(std::span<const TokenId> ids, std::span<float> logits);
+    Result<PassEnd> read(std::span<const TokenId> ids, const LastRow& wanted);
 
     // After an abandoned pass: VALID again, at the last position whose state is whole. The frontier
     // of an attention-only model (rows are written from there on), the deepest checkpoint of a

@@ -155,6 +155,27 @@ TEST_CASE("two runs of a CUDA device are bit-identical") {
     }
 }
 
+TEST_CASE("the best token that a CUDA device finds is that of its logits") {
+    constexpr int kSteps = 24;
+    for (const std::string& name : kModels) {
+        INFO(name);
+        const Loaded model = load_on_cuda(name, KvType::f16, false);
+        const Recorded prompt = prompts_of_model(name).back();
+        Conversation seen(*model.runner, prompt.ids.size() + kSteps);
+        Conversation unseen(*model.runner, prompt.ids.size() + kSteps);
+        std::vector<float> logits = seen.read(prompt.ids, kChunk);
+        TokenId best = best_of(unseen.read(prompt.ids, kChunk));
+        for (int step = 0; step < kSteps; ++step) {
+            INFO("step " << step);
+            const TokenId id = best_of(logits);
+            REQUIRE(best == id);
+            // In turn at first, then each kind of step several times in a row.
+            logits = seen.read({&id, 1}, 1);
+            best = step % 8 < 4 ? unseen.read_for_best(id) : best_of(unseen.read({&id, 1}, 1));
+        }
+    }
+}
+
 TEST_CASE("exact results of a CUDA device do not depend on the chunks") {
     for (const std::string& name : kModels) {
         for (const KvType type : {KvType::f16, KvType::int8}) {

@@ -76,6 +76,7 @@ class RouteSpyOps final : public Ops {
                         Rows y) override {
         under_.gated_rms_norm(o, z, head_dim, gain, epsilon, y);
     }
+    void find_largest(Rows x, std::int32_t* index) override { under_.find_largest(x, index); }
 
   private:
     Device& device_;
@@ -94,6 +95,9 @@ class RouteSpyDevice final : public Device {
 
     DeviceFacts facts() const override { return under_->facts(); }
     Result<Buffer> allocate(std::size_t bytes) override { return under_->allocate(bytes); }
+    Result<Buffer> allocate_visible(std::size_t bytes) override {
+        return under_->allocate_visible(bytes);
+    }
     Result<std::unique_ptr<Weight>> upload(const StoredTensor& stored) override {
         return under_->upload(stored);
     }

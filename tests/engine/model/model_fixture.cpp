@@ -70,6 +70,12 @@ std::vector<float> Conversation::read(std::span<const TokenId> ids, std::int64_t
     return logits;
 }
 
+TokenId Conversation::read_for_best(TokenId id) {
+    TokenId best = -1;
+    runner_.forward({pages_, state_.address()}, rows_++, {&id, 1}, best);
+    return best;
+}
+
 std::size_t Recorded::certain_steps(double margin_min) const {
     const auto first = std::find_if(margins.begin(), margins.end(),
                                     [&](double margin) { return margin < margin_min; });

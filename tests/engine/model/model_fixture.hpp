@@ -32,6 +32,8 @@ class Conversation {
     Conversation(Runner& runner, std::size_t rows_max);
     // Reads `ids` in chunks of at most `chunk`; gives the logits of the last one.
     std::vector<float> read(std::span<const TokenId> ids, std::int64_t chunk);
+    // Reads one more token; gives the best next one as the device found it.
+    TokenId read_for_best(TokenId id);
 
   private:
     Buffer allocate(std::size_t bytes);

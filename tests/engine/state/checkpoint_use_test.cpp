@@ -31,8 +31,8 @@ class WideRunner : public FakeRunner {
     }
     const Geometry& geometry() const override { return wide_; }
     bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
-                 std::span<float> logits) override {
-        const bool whole = FakeRunner::forward(memory, first, ids, logits);
+                 const LastRow& wanted) override {
+        const bool whole = FakeRunner::forward(memory, first, ids, wanted);
         auto* words = static_cast<std::uint64_t*>(memory.running_state);
         for (std::size_t i = own_; i < wide_.state_bytes() / 8; ++i) words[i] = words[i % own_] + i;
         return whole;

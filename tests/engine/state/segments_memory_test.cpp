@@ -42,7 +42,7 @@ class WideRunner : public Runner {
     Device& device() override { return *device_; }
     std::int64_t chunk_tokens_max() const override { return 1 << 20; }
     bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
-                 std::span<float>) override {
+                 const LastRow&) override {
         for (std::size_t i = 0; i < ids.size(); ++i) {
             const auto row = static_cast<std::size_t>(first) + i;
             auto* page = static_cast<std::byte*>(memory.pages[row / 256]);

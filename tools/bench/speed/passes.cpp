@@ -6,8 +6,6 @@
 #include <memory>
 #include <span>
 
-#include "engine/model/sampler.hpp"
-
 namespace strata::bench {
 namespace {
 
@@ -62,12 +60,14 @@ void run_prefill(Runner& runner, const SequenceMemory& memory, std::span<const T
     }
 }
 
-void run_decode(Runner& runner, const SequenceMemory& memory, TokenId first_id, std::int64_t tokens,
-                std::span<float> logits) {
+// As the engine answers a greedy request.
+void run_decode(Runner& runner, const SequenceMemory& memory, TokenId first_id,
+                std::int64_t tokens) {
     TokenId id = first_id;
     for (Position row = 0; row < tokens; ++row) {
-        runner.forward(memory, row, std::span(&id, 1), logits);
-        id = greedy_token(logits).value_or(first_id);  // as the engine looks for it
+        TokenId best = -1;
+        runner.forward(memory, row, std::span(&id, 1), best);
+        id = best >= 0 ? best : first_id;
     }
 }
 
@@ -79,7 +79,7 @@ double run_once(Runner& runner, Conversation& conversation, const Test& test,
     if (test.kind == Kind::prefill) {
         run_prefill(runner, conversation.memory(), ids, logits);
     } else {
-        run_decode(runner, conversation.memory(), ids[0], test.tokens, logits);
+        run_decode(runner, conversation.memory(), ids[0], test.tokens);
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     return took.count();

@@ -1,8 +1,8 @@
 // Reading and writing, pass by pass, on a runner: what the model alone takes.
 //
 //   prefill N  reading N tokens into an empty conversation, in chunks; logits of the last one
-//   decode N   writing N tokens one by one from an empty conversation; logits of each, the largest
-//   is next
+//   decode N   writing N tokens one by one from an empty conversation, as the engine answers a
+//              greedy request: the id of each row's largest logit is next
 //
 // Every test runs once unmeasured, then `repeat` times in turn with the others, so that a machine
 // that slows down slows all of them.

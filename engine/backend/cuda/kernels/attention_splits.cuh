@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/backend/cuda/kernels/arrival.cuh"
 #include "engine/backend/cuda/kernels/coded_row.cuh"
 #include "engine/backend/cuda/launch/launch.cuh"
 #include "strata/backend/ops.hpp"
@@ -227,21 +228,6 @@ __device__ void join_parts(const AttentionCall& call, const BlockPlace& at, cons
         result.sums[thread] = all;
     }
     __syncthreads();
-}
-
-// Whether this block is the last of `members` to come here; all that they wrote before is visible
-// to it then, and the counter is zero again.
-__device__ inline bool last_to_arrive(unsigned* counter, int members) {
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        last = atomicAdd(counter, 1U) == static_cast<unsigned>(members - 1);
-        if (last) atomicExch(counter, 0U);
-        __threadfence();
-    }
-    __syncthreads();
-    return last;
 }
 
 // The end of a block that has positions: its part becomes the rows, or joins the others' parts.

@@ -1,11 +1,12 @@
 // Choice of experts, and the order of (token, rank) pairs by expert.
 //
-// A score is compared as an unsigned number of the same order; 0 stands for "taken already" and is
-// below every score. Equal scores: the lower index wins.
+// A score is compared by its order (order.cuh); 0 stands for "taken already". Equal scores: the
+// lower index wins.
 #pragma once
 
 #include <cstdint>
 
+#include "engine/backend/cuda/kernels/order.cuh"
 #include "engine/backend/cuda/launch/launch.cuh"
 #include "engine/backend/cuda/launch/routing.hpp"
 #include "strata/backend/ops.hpp"
@@ -16,36 +17,6 @@ constexpr float kWeightSumMin =
     6.1035e-5F;                  // the smallest normal f16, as the formats' origin clamps
 constexpr int kChoiceWarps = 4;  // tokens of a block
 constexpr int kAnyChoiceThreads = 512;
-
-__device__ __forceinline__ unsigned order_of(float score) {
-    const unsigned bits = __float_as_uint(score + 0.0F);  // -0 becomes +0, which equals it
-    const unsigned ordered = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
-    return max(ordered, 1U);
-}
-__device__ __forceinline__ float score_of(unsigned ordered) {
-    return __uint_as_float((ordered & 0x80000000U) != 0 ? ordered & 0x7fffffffU : ~ordered);
-}
-
-__device__ __forceinline__ unsigned largest_of_warp(unsigned value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_max_sync(kAllLanes, value);
-#else
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-        value = max(value, __shfl_xor_sync(kAllLanes, value, step));
-    }
-    return value;
-#endif
-}
-__device__ __forceinline__ unsigned smallest_of_warp(unsigned value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_min_sync(kAllLanes, value);
-#else
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-        value = min(value, __shfl_xor_sync(kAllLanes, value, step));
-    }
-    return value;
-#endif
-}
 
 // The experts of a token, one warp per token: up to 32 * kPerLane experts, of which up to 32 are
 // chosen. Lane l holds the experts l, l + 32 ... and in the end the choice of rank l.
@@ -110,27 +81,6 @@ __global__ void __launch_bounds__(kWarp* kChoiceWarps)
     routes.weights[t * used + lane] = probability / divisor * rule.scale;
 }
 
-// Over the block, in every thread: the largest order, and the lowest index that has it.
-__device__ __forceinline__ void best_of_block(unsigned& ordered, unsigned& index) {
-    __shared__ unsigned warp_ordered[kAnyChoiceThreads / kWarp];
-    __shared__ unsigned warp_index[kAnyChoiceThreads / kWarp];
-    const int lane = threadIdx.x % kWarp;
-    unsigned largest = largest_of_warp(ordered);
-    unsigned lowest = smallest_of_warp(ordered == largest ? index : ~0U);
-    __syncthreads();
-    if (lane == 0) {
-        warp_ordered[threadIdx.x / kWarp] = largest;
-        warp_index[threadIdx.x / kWarp] = lowest;
-    }
-    __syncthreads();
-    const bool has = lane < kAnyChoiceThreads / kWarp;
-    ordered = has ? warp_ordered[lane] : 0;
-    index = has ? warp_index[lane] : ~0U;
-    largest = largest_of_warp(ordered);
-    index = smallest_of_warp(ordered == largest ? index : ~0U);
-    ordered = largest;
-}
-
 // Any number of experts, a block per token: the next choice is the best of those behind the last.
 __global__ void __launch_bounds__(kAnyChoiceThreads)
     choose_any_kernel(const float* scores, std::int64_t experts, RouteRule rule, Routes routes) {
@@ -157,7 +107,7 @@ __global__ void __launch_bounds__(kAnyChoiceThreads)
                 index = at;
             }
         }
-        best_of_block(best, index);
+        best_of_block<kAnyChoiceThreads>(best, index);
         last = best;
         last_index = index;
         if (rank == 0) {
