@@ -72,6 +72,7 @@ class Sampler {
                                      const SamplingSettings& settings);
     // Fills candidates_ with what steps 3-5 leave; false when they leave everything.
     bool filter(std::span<const float> logits, float largest, const SamplingSettings& settings);
+    TokenId draw_of_all(std::span<const float> logits, float largest, float factor, double chance);
     void gather_top_p(std::span<const float> logits, float largest, double top_p);
 
     // Scratch, kept between calls so that a token costs no allocation.

@@ -197,6 +197,9 @@ TEST_CASE("draws have the distribution of the chain") {
     SECTION("hot") {
         check_distribution(logits, {}, warm(3));
     }
+    SECTION("more tokens than a block has") {
+        check_distribution(random_logits(1'500, 4, 1), {}, warm(1.2));
+    }
     SECTION("top_k") {
         auto s = warm();
         s.top_k = 12;
@@ -230,6 +233,44 @@ TEST_CASE("draws have the distribution of the chain") {
         std::iota(newest.begin(), newest.end(), 5);
         newest.insert(newest.end(), {17, 17, 17, 250, 3, 17});
         check_distribution(logits, newest, s);
+    }
+}
+
+TEST_CASE(
+    "a draw from a whole vocabulary takes the token at which the probabilities add up to it") {
+    constexpr double kRounding =
+        1.0e-6;  // of the sum: draws so close to an edge may fall beside it
+    for (const std::size_t size : {1U, 15U, 255U, 256U, 257U, 5'003U, 151'936U}) {
+        std::vector<float> logits = random_logits(size, 7, 3);
+        // Masked tokens, and whole stretches of them at either end and between.
+        const float masked = -std::numeric_limits<float>::infinity();
+        for (std::size_t i = 0; i < size; i += 5) logits[i] = masked;
+        std::fill_n(logits.begin(), size / 9, masked);
+        std::fill_n(logits.begin() + static_cast<std::ptrdiff_t>(size / 2), size / 9, masked);
+        std::fill_n(logits.rbegin(), size / 9, masked);
+        logits[size / 3] = 9;
+        for (const double temperature : {0.3, 1.0, 20.0}) {
+            std::vector<double> reached;
+            double sum = 0;
+            for (const float logit : logits) {
+                sum += std::exp((static_cast<double>(logit) - 9) / temperature);
+                reached.push_back(sum);
+            }
+            Sampler sampler;
+            const SamplingSettings settings = warm(temperature);
+            std::size_t wrong = 0;
+            for (std::uint64_t i = 0; i < 60; ++i) {
+                const auto at =
+                    static_cast<std::size_t>(sampler.choose(logits, {}, settings, i).value());
+                const double target = uniform(settings.seed, i) * sum;
+                const double below = at == 0 ? 0 : reached[at - 1];
+                const bool there =
+                    target >= below - kRounding * sum && target <= reached[at] + kRounding * sum;
+                if (!there || logits[at] == masked) ++wrong;
+            }
+            INFO(size << " tokens, temperature " << temperature);
+            CHECK(wrong == 0);
+        }
     }
 }
 
