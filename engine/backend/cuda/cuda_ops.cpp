@@ -305,7 +305,7 @@ void CudaOps::few_rows_linear(Rows x, std::span<const Projection> projections) {
         const ElementType type = projections.front().weight->type;
         if (fuses(x) && takes_row(type, x.cols)) {
             const std::size_t more = alike(projections.subspan(count));
-            if (more > 0 && takes_row_of(type, projections[count].weight->type)) {
+            if (more > 0 && takes_row_of(type, projections[count].weight->type, x.cols)) {
                 run_row_products_of(x, projections.first(count), projections.subspan(count, more));
                 count += more;
             } else {

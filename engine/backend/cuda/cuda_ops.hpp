@@ -4,7 +4,8 @@
 //
 // Invariants
 //  1. Steps of up to kProductRowsMax rows, and all steps in exact mode, read weights by kernels of
-//     ours: int8 activations for quantised weights, f32 for float ones, one order of sums per row.
+//     ours: int8 activations for quantised weights, f32 for float ones, one order of sums per row
+//     (but for recorded steps, whose rows may be parted among warps).
 //     Larger steps multiply bf16 values by cuBLAS (f32 where the weight is F32), those of experts
 //     by tiles of ours (F32 experts as before).
 //  2. A recorded step (one row, not exact) computes a norm inside the products that read it

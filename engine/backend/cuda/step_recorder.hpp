@@ -1,6 +1,7 @@
 // Runs the calls of a step on a stream. Steps of one token are recorded: when a step makes the same
-// calls as the one before, in the same order and with the same arguments, its graph is launched as
-// a whole; what differs from step to step lies in device memory (StepView).
+// calls as the one before, in the same order and with the same arguments, its graphs are launched;
+// what differs from step to step lies in device memory (StepView). A step has two of them: the
+// short one of its first calls is on its way while the host still looks through the others.
 //
 // Invariants
 //  1. Calls happen on the device in the order of run(), wherever flush() falls.
@@ -78,7 +79,7 @@ class StepRecorder {
             return;
         }
         if (next_ < calls_.size() && calls_[next_].key == key) {
-            ++next_;
+            if (++next_ == head_.end && head_.graph != nullptr) start(head_);
             return;
         }
         forget_from(next_);
@@ -93,16 +94,28 @@ class StepRecorder {
         CallKey key;
         std::function<void()> launch;
     };
+    // Calls [begin, end) as a graph; null = not built.
+    struct Part {
+        std::size_t begin = 0;
+        std::size_t end = 0;
+        cudaGraphExec_t graph = nullptr;
+    };
+    // So many calls take the device longer than the host needs for all the others.
+    static constexpr std::size_t kHeadCalls = 12;
+
     void forget_from(std::size_t index);
-    void build_graph();
+    void build(Part& part, std::size_t begin, std::size_t end);
+    void start(const Part& part);
+    static void free_graph(Part& part);
 
     cudaStream_t stream_;
     std::vector<Call> calls_;
-    std::size_t next_ = 0;  // calls_[0, next_) are those of the step
-    std::size_t short_ =
-        0;  // calls of the last step, if it was shorter than calls_; 0 = it was not
+    std::size_t next_ = 0;     // calls_[0, next_) are those of the step
+    std::size_t started_ = 0;  // calls_[0, started_) of them are on the stream
+    std::size_t short_ = 0;    // calls of the last step, if it was shorter than calls_; 0 = not
     bool recording_ = false;
-    cudaGraphExec_t graph_ = nullptr;  // of all calls_; null = none
+    Part head_;  // of the calls_ that are there
+    Part rest_;
 };
 
 }  // namespace strata::cuda

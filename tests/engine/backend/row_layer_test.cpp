@@ -15,24 +15,31 @@ using namespace strata::ops_fixture;
 
 namespace {
 
-constexpr std::int64_t kHidden = 1280;
-constexpr std::int64_t kHeads = 512;
-constexpr std::int64_t kWide = 768;
+// Columns of a row on its way. A kernel may take rows in pieces of 1,024 columns, and part them
+// among its threads where there are few of them: rows of whole pieces, and others.
+struct Sizes {
+    std::int64_t hidden;
+    std::int64_t heads;
+    std::int64_t wide;
+};
+Sizes any_sizes() {
+    return GENERATE(values<Sizes>({{1280, 512, 768}, {2048, 1024, 3072}}));
+}
 constexpr std::int64_t kFew = 48;
 constexpr float kEpsilon = 1.0e-5F;
 // Of the sum of the absolute terms: a value on the border of two codes may take either.
 constexpr double kTolerance = 1.0e-4;
 
-const std::vector<ElementType> kTypes = {ElementType::f16, ElementType::q8_0, ElementType::q4_k,
-                                         ElementType::q6_k};
+const std::vector<ElementType> kTypes = {ElementType::f16,  ElementType::q8_0, ElementType::q4_k,
+                                         ElementType::q5_k, ElementType::q6_k, ElementType::iq3_s};
 
 struct Layer {
-    explicit Layer(ElementType type)
-        : out(make_stored(type, kHeads, kHidden, 1, 31)),
-          query(make_stored(type, kHidden, kFew, 1, 32)),
-          gate(make_stored(type, kHidden, kWide, 1, 33)),
-          up(make_stored(type, kHidden, kWide, 1, 34)),
-          down(make_stored(type, kWide, kHidden, 1, 35)) {}
+    Layer(ElementType type, const Sizes& sizes)
+        : out(make_stored(type, sizes.heads, sizes.hidden, 1, 31)),
+          query(make_stored(type, sizes.hidden, kFew, 1, 32)),
+          gate(make_stored(type, sizes.hidden, sizes.wide, 1, 33)),
+          up(make_stored(type, sizes.hidden, sizes.wide, 1, 34)),
+          down(make_stored(type, sizes.wide, sizes.hidden, 1, 35)) {}
 
     std::unique_ptr<Stored> out, query, gate, up, down;
 };
@@ -43,8 +50,8 @@ std::unique_ptr<Weight> upload(Device& device, const Stored& stored) {
     return std::move(*weight);
 }
 
-std::vector<float> gains() {
-    std::vector<float> out = make_rows(1, kHidden, 41);
+std::vector<float> gains(const Sizes& sizes) {
+    std::vector<float> out = make_rows(1, sizes.hidden, 41);
     for (float& gain : out) gain = 1.0F + 0.25F * gain;
     return out;
 }
@@ -97,23 +104,24 @@ void check_gated(const std::vector<float>& got, const Layer& layer, const std::v
 }  // namespace
 
 TEST_CASE("a row that a product adds to is normed for what reads it next") {
-    const std::vector<float> heads = make_rows(1, kHeads, 42);
-    const std::vector<float> before = make_rows(1, kHidden, 43);
-    const std::vector<float> gain = gains();
+    const Sizes sizes = any_sizes();
+    const std::vector<float> heads = make_rows(1, sizes.heads, 42);
+    const std::vector<float> before = make_rows(1, sizes.hidden, 43);
+    const std::vector<float> gain = gains(sizes);
     for (const ElementType type : kTypes) {
-        const Layer layer(type);
+        const Layer layer(type, sizes);
         for (const NamedDevice& on : devices()) {
-            INFO(element_type_name(type) << ", " << on.name);
+            INFO(element_type_name(type) << ", " << sizes.hidden << ", " << on.name);
             const auto out = upload(*on.device, *layer.out);
             const auto query = upload(*on.device, *layer.query);
             const auto gate = upload(*on.device, *layer.gate);
             const auto up = upload(*on.device, *layer.up);
-            const DeviceRows in(*on.device, heads, kHeads);
-            const DeviceRows x(*on.device, before, kHidden);
-            const DeviceRows gain_row(*on.device, gain, kHidden);
-            const DeviceRows norm(*on.device, 1, kHidden);
+            const DeviceRows in(*on.device, heads, sizes.heads);
+            const DeviceRows x(*on.device, before, sizes.hidden);
+            const DeviceRows gain_row(*on.device, gain, sizes.hidden);
+            const DeviceRows norm(*on.device, 1, sizes.hidden);
             const DeviceRows q(*on.device, 1, kFew);
-            const DeviceRows wide(*on.device, 1, kWide);
+            const DeviceRows wide(*on.device, 1, sizes.wide);
             const TokenIds ids(1, 0);
             Ops& ops = on.device->ops();
             ops.begin({ids, 0, {}, nullptr});
@@ -133,22 +141,23 @@ TEST_CASE("a row that a product adds to is normed for what reads it next") {
 }
 
 TEST_CASE("a gated row is read by the product that adds it") {
-    const std::vector<float> in = make_rows(1, kHidden, 44);
-    const std::vector<float> before = make_rows(1, kHidden, 45);
-    const std::vector<float> gain = gains();
+    const Sizes sizes = any_sizes();
+    const std::vector<float> in = make_rows(1, sizes.hidden, 44);
+    const std::vector<float> before = make_rows(1, sizes.hidden, 45);
+    const std::vector<float> gain = gains(sizes);
     for (const ElementType type : kTypes) {
-        const Layer layer(type);
+        const Layer layer(type, sizes);
         for (const NamedDevice& on : devices()) {
-            INFO(element_type_name(type) << ", " << on.name);
+            INFO(element_type_name(type) << ", " << sizes.hidden << ", " << on.name);
             const auto gate = upload(*on.device, *layer.gate);
             const auto up = upload(*on.device, *layer.up);
             const auto down = upload(*on.device, *layer.down);
             const auto query = upload(*on.device, *layer.query);
-            const DeviceRows norm(*on.device, in, kHidden);
-            const DeviceRows x(*on.device, before, kHidden);
-            const DeviceRows gain_row(*on.device, gain, kHidden);
-            const DeviceRows wide(*on.device, 1, kWide);
-            const DeviceRows last(*on.device, 1, kHidden);
+            const DeviceRows norm(*on.device, in, sizes.hidden);
+            const DeviceRows x(*on.device, before, sizes.hidden);
+            const DeviceRows gain_row(*on.device, gain, sizes.hidden);
+            const DeviceRows wide(*on.device, 1, sizes.wide);
+            const DeviceRows last(*on.device, 1, sizes.hidden);
             const DeviceRows logits(*on.device, 1, kFew);
             const DeviceRows plain(*on.device, 1, kFew);
             const TokenIds ids(1, 0);
@@ -173,8 +182,9 @@ TEST_CASE("a gated row is read by the product that adds it") {
 }
 
 TEST_CASE("a row is multiplied by weights of several types at once") {
+    const Sizes sizes = any_sizes();
     using Types = std::vector<ElementType>;
-    const std::vector<float> in = make_rows(1, kHidden, 46);
+    const std::vector<float> in = make_rows(1, sizes.hidden, 46);
     const std::vector<Types> mixes = {
         {ElementType::q4_k, ElementType::q4_k, ElementType::q6_k},
         {ElementType::q5_k, ElementType::q6_k},
@@ -188,12 +198,12 @@ TEST_CASE("a row is multiplied by weights of several types at once") {
             std::vector<Projection> projections;
             for (std::size_t i = 0; i < types.size(); ++i) {
                 const auto rows = kFew + 17 * static_cast<std::int64_t>(i);
-                stored.push_back(make_stored(types[i], kHidden, rows, 1, 51));
+                stored.push_back(make_stored(types[i], sizes.hidden, rows, 1, 51));
                 weights.push_back(upload(*on.device, *stored.back()));
                 results.push_back(std::make_unique<DeviceRows>(*on.device, 1, rows));
                 projections.push_back({weights.back().get(), nullptr, *results.back(), false});
             }
-            const DeviceRows x(*on.device, in, kHidden);
+            const DeviceRows x(*on.device, in, sizes.hidden);
             const TokenIds ids(1, 0);
             on.device->ops().begin({ids, 0, {}, nullptr});
             on.device->ops().linear(x, projections);

@@ -83,7 +83,7 @@ __device__ inline void prepare_head(const QkPreparation& preparation, const floa
         for (std::int64_t d = lane; d < dim; d += kWarp) {
             squares = fmaf(head[d], head[d], squares);
         }
-        factor = 1.0F / sqrtf(warp_sum(squares) / static_cast<float>(dim) + preparation.epsilon);
+        factor = inverse_rms(warp_sum(squares), static_cast<int>(dim), preparation.epsilon);
     }
     const auto normalised = [&](std::int64_t d) {
         return gain == nullptr ? head[d] : head[d] * factor * gain[d];

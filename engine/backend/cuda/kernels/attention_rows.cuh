@@ -86,6 +86,15 @@ struct TileSource {
     }
 };
 
+// Eight values as halves, as a stored row has them.
+__device__ __forceinline__ uint4 eight_halves(const float* from) {
+    uint4 out;
+    auto* pairs = reinterpret_cast<__half2*>(&out);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = __floats2half2_rn(from[2 * i], from[2 * i + 1]);
+    return out;
+}
+
 // Positions of K and of V as a warp holds them; `Element`: what rows are made of.
 template <int kDim, class Element>
 struct KeyTile;
@@ -104,6 +113,18 @@ struct KeyTile<kDim, __half> {
             const char* row = keys + from.row<kDim>(tile * kRowsTile + r * 8 + lane / 4);
 #pragma unroll
             for (int j = 0; j < kDim / 32; ++j) of[r][j] = load_once(row + j * 64);
+        }
+    }
+    // Of a tile that was loaded before its last position was there: that position's key.
+    __device__ __forceinline__ void put_fresh(int row, const float* key) {
+        const int lane = threadIdx.x % kWarp;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            if (r * 8 + lane / 4 < row) continue;  // rows past it are read as this one
+#pragma unroll
+            for (int j = 0; j < kDim / 32; ++j) {
+                of[r][j] = eight_halves(key + 32 * j + lane % 4 * 8);
+            }
         }
     }
 };
@@ -256,9 +277,11 @@ __device__ __forceinline__ void add_tile(WarpState<kDim>& state,
     }
 }
 
-// The warps' states become the block's result, in the order of the warps.
+// The warps' states become the block's result, in the order of the warps; the first `warps` have
+// positions.
 template <int kDim>
-__device__ void join_warps(WarpState<kDim>& state, int heads, const BlockResult& result) {
+__device__ void join_warps(WarpState<kDim>& state, int warps, int heads,
+                           const BlockResult& result) {
     constexpr int kWarps = rows_kernel_warps(kDim);
     __shared__ float largest[kWarps][kTileHeads];
     __shared__ float sums[kWarps][kTileHeads];
@@ -277,9 +300,9 @@ __device__ void join_warps(WarpState<kDim>& state, int heads, const BlockResult&
     __syncthreads();
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-        if (column + e >= heads) continue;
+        if (column + e >= heads || warp >= warps) continue;
         float top = kHidden;
-        for (int w = 0; w < kWarps; ++w) top = fmaxf(top, largest[w][column + e]);
+        for (int w = 0; w < warps; ++w) top = fmaxf(top, largest[w][column + e]);
         const float factor = power_of_two(state.largest[e] - top);
         float* to = result.weighted + (warp * heads + column + e) * kDim + lane / 4 * 8;
 #pragma unroll
@@ -291,9 +314,9 @@ __device__ void join_warps(WarpState<kDim>& state, int heads, const BlockResult&
     if (threadIdx.x < kTileHeads) {
         const int head = static_cast<int>(threadIdx.x);
         float top = kHidden;
-        for (int w = 0; w < kWarps; ++w) top = fmaxf(top, largest[w][head]);
+        for (int w = 0; w < warps; ++w) top = fmaxf(top, largest[w][head]);
         float all = 0.0F;
-        for (int w = 0; w < kWarps; ++w) {
+        for (int w = 0; w < warps; ++w) {
             all = fmaf(sums[w][head], power_of_two(largest[w][head] - top), all);
         }
         result.largest[head] = top;
@@ -303,8 +326,7 @@ __device__ void join_warps(WarpState<kDim>& state, int heads, const BlockResult&
     const int count = heads * kDim;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kWarps * kWarp) {
         float all = result.weighted[i];
-#pragma unroll
-        for (int w = 1; w < kWarps; ++w) all += result.weighted[w * count + i];
+        for (int w = 1; w < warps; ++w) all += result.weighted[w * count + i];
         result.weighted[i] = all;
     }
     __syncthreads();
@@ -333,6 +355,69 @@ __device__ __forceinline__ void attend_tiles(const TileSource& source, int begin
         if (position + 8 > source.last) scores[2] = scores[3] = kHidden;
         soften_tile<kDim>(state, scores);
         add_tile<kDim>(state, values, scores);
+    }
+}
+
+// Turns pairs (d, d + kOffset * kWarp) of a head whose element lane + i * kWarp is v[i].
+template <int kOffset, int kPerLane>
+__device__ __forceinline__ void rotate_halves(float (&v)[kPerLane],
+                                              const float2 (&angles)[kPerLane / 2]) {
+#pragma unroll
+    for (int i = 0; i < kOffset; ++i) {
+        const float a = v[i];
+        const float b = v[i + kOffset];
+        v[i] = a * angles[i].x - b * angles[i].y;
+        v[i + kOffset] = a * angles[i].y + b * angles[i].x;
+    }
+}
+
+// prepare_head() of the head at `from`, into `head` of shared memory and `to`. All that it reads is
+// on its way before the first of it is used, where pairs are as models have them: whole heads, or
+// 64 elements of them, in halves.
+template <int kDim>
+__device__ __forceinline__ void prepare_fresh_head(const QkPreparation& preparation,
+                                                   const float* gain, const float* from,
+                                                   float* head, const HeadRow& to) {
+    constexpr int kPerLane = kDim / kWarp;
+    constexpr int kAll = kPerLane / 2;
+    const int lane = threadIdx.x % kWarp;
+    float v[kPerLane];
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) v[i] = from[lane + i * kWarp];
+    const std::int64_t pairs = preparation.rope_pairs;
+    if (preparation.pairing != RotaryPairs::halves || (pairs != kAll * kWarp && pairs != kWarp)) {
+#pragma unroll
+        for (int i = 0; i < kPerLane; ++i) head[lane + i * kWarp] = v[i];
+        __syncwarp();
+        prepare_head(preparation, gain, 0, kDim, head, to);
+        return;
+    }
+    float2 angles[kAll];
+#pragma unroll
+    for (int i = 0; i < kAll; ++i) {
+        if (i * kWarp >= pairs) break;
+        angles[i] = reinterpret_cast<const float2*>(preparation.rope_table)[lane + i * kWarp];
+    }
+    if (gain != nullptr) {
+        float gains[kPerLane];
+        float squares = 0.0F;
+#pragma unroll
+        for (int i = 0; i < kPerLane; ++i) gains[i] = __ldg(gain + lane + i * kWarp);
+#pragma unroll
+        for (int i = 0; i < kPerLane; ++i) squares = fmaf(v[i], v[i], squares);
+        const float factor = inverse_rms(warp_sum(squares), kDim, preparation.epsilon);
+#pragma unroll
+        for (int i = 0; i < kPerLane; ++i) v[i] *= factor * gains[i];
+    }
+    if (pairs == kWarp) {
+        rotate_halves<1>(v, angles);
+    } else {
+        rotate_halves<kAll>(v, angles);
+    }
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+        head[lane + i * kWarp] = v[i];
+        to.put(lane + i * kWarp, v[i]);
     }
 }
 
@@ -372,10 +457,9 @@ __device__ void prepare_fresh_row(const AttentionCall& call, const BlockPlace& a
         const float* from =
             key ? call.fresh_k + at.kv_head * kDim : call.q + (at.head + n) * call.query_stride;
         float* head = heads + n * kDim;
-        for (int d = lane; d < kDim; d += kWarp) head[d] = from[d];
-        __syncwarp();
-        prepare_head(call.preparation, key ? call.preparation.k_gain : call.preparation.q_gain, 0,
-                     kDim, head, key && !kCodes ? stored(call.k_offset) : HeadRow{});
+        prepare_fresh_head<kDim>(call.preparation,
+                                 key ? call.preparation.k_gain : call.preparation.q_gain, from,
+                                 head, key && !kCodes ? stored(call.k_offset) : HeadRow{});
         if constexpr (kCodes) {
             if (!key) continue;
             __syncwarp();
@@ -409,8 +493,10 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     const bool stores = fresh && share.end == tiles;
     KeyTile<kDim, Element> keys;
     const char* page = begin < share.end ? source.page(begin) : nullptr;
-    // Rows of earlier steps can be asked for before this step's row is there.
-    const bool early = fresh && begin < min(share.end, tiles - 1);
+    // Rows of earlier steps can be asked for before this step's row is there, which a tile of
+    // halves gets afterwards.
+    constexpr bool kPatches = std::is_same_v<Element, __half>;
+    const bool early = fresh && begin < min(share.end, kPatches ? tiles : tiles - 1);
     if (early) keys.load(source, page, begin);
     wait_for_previous();
     const bool late = begin < share.end && !early;
@@ -426,11 +512,16 @@ __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     }
     __syncthreads();
     if (late && stores) keys.load(source, page, begin);
+    if constexpr (kPatches) {
+        if (early && begin == tiles - 1) {
+            keys.put_fresh(last % kRowsTile, work + at.heads * kDim);
+        }
+    }
     WarpState<kDim> state;
     state.clear();
     attend_tiles<kDim, Element>(source, begin, share.end, shared, factors, keys, page, state);
     const BlockResult result{work, largest, sums};
-    join_warps<kDim>(state, at.heads, result);
+    join_warps<kDim>(state, min(kWarps, share.end - share.begin), at.heads, result);
     finish_block<4>(call, at, share.active, result);
 }
 

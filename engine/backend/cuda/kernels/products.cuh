@@ -57,7 +57,8 @@ struct GlobalCodes {
     }
 };
 
-// Adds to sum[r][t] the products of groups lane, lane + 32 ... of weight row r with token t.
+// Adds to sum[r][t] the products of groups lane, lane + 32 ... of weight row r with token t. Where
+// rows are whole tiles, load_tiles() finds a lane's bytes without a division.
 template <ElementType kType, int kTokens>
 struct QuantisedRowsProduct {
     static constexpr int kTurn = kDepth<kType, kTokens>;
@@ -75,6 +76,19 @@ struct QuantisedRowsProduct {
         }
     }
 
+    // The first `count` of the tiles at tile[r], at most kTurn of them.
+    __device__ __forceinline__ void load_tiles(const std::uint8_t* const (&tile)[kWarpRows],
+                                               int count) {
+#pragma unroll
+        for (int u = 0; u < kTurn; ++u) {
+            if (u >= count) break;
+#pragma unroll
+            for (int r = 0; r < kWarpRows; ++r) {
+                raw[r][u].load_place(tile[r] + u * tile_layout(kType).bytes, threadIdx.x % kWarp);
+            }
+        }
+    }
+
     template <class Codes>
     __device__ __forceinline__ void add(const Codes& x, const std::uint32_t (&x_rows)[kTokens],
                                         std::uint32_t first, std::uint32_t groups,
@@ -84,9 +98,11 @@ struct QuantisedRowsProduct {
         for (int u = 0; u < kTurn; ++u) {
             const std::uint32_t g = first + u * kWarp;
             if (g >= groups) break;
-            Group group[kWarpRows];
+            Group group[kTokens > 1 ? kWarpRows : 1];
+            if constexpr (kTokens > 1) {
 #pragma unroll
-            for (int r = 0; r < kWarpRows; ++r) group[r] = decode_group<kType>(raw[r][u], grid);
+                for (int r = 0; r < kWarpRows; ++r) group[r] = decode_group<kType>(raw[r][u], grid);
+            }
 #pragma unroll
             for (int t = 0; t < kTokens; ++t) {
                 int4 x0;
@@ -95,7 +111,12 @@ struct QuantisedRowsProduct {
                 x.load(x_rows[t] * groups + g, x0, x1, scaled);
 #pragma unroll
                 for (int r = 0; r < kWarpRows; ++r) {
-                    sum[r][t] = add_product(sum[r][t], group[r], x0, x1, scaled, has_min(kType));
+                    if constexpr (kTokens > 1) {
+                        sum[r][t] = add_product<kType>(sum[r][t], group[r], x0, x1, scaled);
+                    } else {
+                        sum[r][t] =
+                            add_raw_product<kType>(sum[r][t], raw[r][u], x0, x1, scaled, grid);
+                    }
                 }
             }
         }
@@ -376,12 +397,25 @@ __global__ void __launch_bounds__(kProductWarps* kWarp)
     }
 }
 
+// What brings the values of a group to codes of -127 .. 127 and back, by its largest absolute
+// value. Without a division: that has branches, which keep a thread's groups from being computed
+// side by side. The last bits are free, as long as all kernels have the same ones.
+struct CodeScale {
+    float inverse;
+    float step;
+};
+__device__ __forceinline__ CodeScale code_scale(float largest) {
+    constexpr float kLeast = 0x1p-100F;  // less than this counts as zeros: its inverse has no room
+    constexpr float kMost = 127.0F;
+    return {largest >= kLeast ? __fdividef(kMost, largest) : 0.0F,
+            __fmul_rn(largest, 1.0F / kMost)};
+}
+
 // The group's codes and its (step, step * sum), from each lane's element.
 __device__ __forceinline__ void quantise_group(float value, std::int64_t group,
                                                const QuantisedView& out) {
-    const float largest = warp_max(fabsf(value));
-    const float inverse = largest > 0.0F ? __fdiv_rn(127.0F, largest) : 0.0F;
-    const int code = __float2int_rn(__fmul_rn(value, inverse));
+    const CodeScale scale = code_scale(warp_max(fabsf(value)));
+    const int code = __float2int_rn(__fmul_rn(value, scale.inverse));
     const int lane = threadIdx.x % kWarp;
     out.codes[group * kGroupElements + lane] = static_cast<std::int8_t>(code);
     int total = code;
@@ -390,8 +424,8 @@ __device__ __forceinline__ void quantise_group(float value, std::int64_t group,
         total += __shfl_xor_sync(kAllLanes, total, step);
     }
     if (lane == 0) {
-        const float step = __fdiv_rn(largest, 127.0F);
-        out.scaled[group] = make_float2(step, __fmul_rn(step, static_cast<float>(total)));
+        out.scaled[group] =
+            make_float2(scale.step, __fmul_rn(scale.step, static_cast<float>(total)));
     }
 }
 

@@ -110,8 +110,7 @@ __global__ void __launch_bounds__(kResultWarps* kWarp)
             codes.load(static_cast<std::uint32_t>(at), x0, x1, scaled);
 #pragma unroll
             for (int r = 0; r < kWarpRows; ++r) {
-                const Group group = decode_group<kType>(raw[r][u], grid);
-                const float product = add_product(0.0F, group, x0, x1, scaled, has_min(kType));
+                const float product = add_raw_product<kType>(0.0F, raw[r][u], x0, x1, scaled, grid);
                 sum[r] = __fmaf_rn(share[u], product, sum[r]);
             }
         }

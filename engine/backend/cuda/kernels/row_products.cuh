@@ -1,6 +1,10 @@
 // Products of weights with one row (launch/row_products.hpp). As many blocks as the chip holds at
-// once, their warps taking row pairs in turn. The first pair's weights are on their way while the
-// block waits for its input and prepares it in shared memory.
+// once, their teams of warps taking row pairs in turn. The first pair's weights are on their way
+// while the block waits for its input and prepares it in shared memory.
+//
+// A team is one warp where there are row pairs for all of them. Where there are fewer, or so few
+// more that half of the warps would have twice as many as the others, 2 or 4 warps share a pair:
+// each has a part of its columns, and the first of them adds up what they have, in their order.
 #pragma once
 
 #include "engine/backend/cuda/kernels/products.cuh"
@@ -8,20 +12,21 @@
 
 namespace strata::cuda {
 
-// Two blocks fill a multiprocessor's registers. Fewer bytes under way than these 16 warps have (64
-// KiB) leave the memory idle: twelve warps with half the depth, and room for the next kernel beside
-// them, were measured to be a third slower.
-constexpr int kRowThreads = 256;
+// A block fills a multiprocessor's registers. Fewer bytes under way than its 16 warps have (64 KiB)
+// leave the memory idle: twelve warps with half the depth, and room for the next kernel beside
+// them, were measured to be a third slower. Two blocks of half the size would both read and prepare
+// the row: 4.3 instead of 2.6 us for 12,288 values.
+constexpr int kRowThreads = 512;
 constexpr int kRowWarps = kRowThreads / kWarp;
-constexpr int kRowBlocksHeld = 2;
-// Times four elements of a normed row that a thread keeps in registers: rows of up to 4,096.
+// Times four elements of a normed row that a thread keeps in registers: rows of up to 8,192.
 constexpr int kNormFours = 4;
-constexpr int kRowFours = 6;  // the same of a row as it is, which may be longer than they hold
+constexpr int kRowFours = 3;  // the same of a row as it is, which may be longer than they hold
 
 struct RowWork {
     ProductPart parts[kProductPartsMax];
     std::int64_t first_pair[kProductPartsMax + 1];
     int count;
+    int team;  // warps that share a row pair: 1, 2 or 4
     RowInput input;
 };
 
@@ -41,13 +46,13 @@ struct SharedCodes {
 };
 
 __device__ __forceinline__ float row_block_sum(float value) {
-    __shared__ float sums[kRowWarps];
+    __shared__ float4 sums[kRowWarps / 4];
     value = warp_sum(value);
-    if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = value;
+    if (threadIdx.x % kWarp == 0) reinterpret_cast<float*>(sums)[threadIdx.x / kWarp] = value;
     __syncthreads();
     float total = 0.0F;
 #pragma unroll
-    for (int w = 0; w < kRowWarps; ++w) total += sums[w];
+    for (const float4& four : sums) total += (four.x + four.y) + (four.z + four.w);
     return total;
 }
 
@@ -66,11 +71,11 @@ __device__ __forceinline__ void write_codes(const float4& v, int i, bool inside,
     for (int step = 1; step < 8; step *= 2) {
         largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
     }
-    const float inverse = largest > 0.0F ? __fdiv_rn(127.0F, largest) : 0.0F;
-    const int c0 = __float2int_rn(__fmul_rn(v.x, inverse));
-    const int c1 = __float2int_rn(__fmul_rn(v.y, inverse));
-    const int c2 = __float2int_rn(__fmul_rn(v.z, inverse));
-    const int c3 = __float2int_rn(__fmul_rn(v.w, inverse));
+    const CodeScale scale = code_scale(largest);
+    const int c0 = __float2int_rn(__fmul_rn(v.x, scale.inverse));
+    const int c1 = __float2int_rn(__fmul_rn(v.y, scale.inverse));
+    const int c2 = __float2int_rn(__fmul_rn(v.z, scale.inverse));
+    const int c3 = __float2int_rn(__fmul_rn(v.w, scale.inverse));
     int total = c0 + c1 + c2 + c3;
 #pragma unroll
     for (int step = 1; step < 8; step *= 2) total += __shfl_xor_sync(kAllLanes, total, step);
@@ -81,8 +86,8 @@ __device__ __forceinline__ void write_codes(const float4& v, int i, bool inside,
     reinterpret_cast<int*>(half + group)[place % 4] =
         (c0 & 0xff) | (c1 & 0xff) << 8 | (c2 & 0xff) << 16 | c3 << 24;
     if (place == 0) {
-        const float step = __fdiv_rn(largest, 127.0F);
-        out.scaled[group] = make_float2(step, __fmul_rn(step, static_cast<float>(total)));
+        out.scaled[group] =
+            make_float2(scale.step, __fmul_rn(scale.step, static_cast<float>(total)));
     }
 }
 
@@ -126,8 +131,8 @@ __device__ __forceinline__ void prepare_row(const RowInput& input, const Write& 
         v[n] = i < fours ? x[i] : zero;
         squares += v[n].x * v[n].x + v[n].y * v[n].y + v[n].z * v[n].z + v[n].w * v[n].w;
     }
-    const float mean = row_block_sum(squares) / static_cast<float>(input.cols);
-    const float factor = 1.0F / sqrtf(mean + input.epsilon);
+    const float factor =
+        inverse_rms(row_block_sum(squares), static_cast<int>(input.cols), input.epsilon);
 #pragma unroll
     for (int n = 0; n < kNormFours; ++n) {
         const int i = n * kRowThreads + static_cast<int>(threadIdx.x);
@@ -192,71 +197,138 @@ __device__ __forceinline__ void write_pair(const RowWork& work, const RowPair& p
     }
 }
 
-// Block `block` of `blocks` that share the work.
-template <ElementType kType, bool kGated>
+// Where a warp stands in its team, and the sums of the team.
+class Team {
+  public:
+    __device__ __forceinline__ explicit Team(int size) : size_(size) {}
+
+    __device__ __forceinline__ int member() const { return warp() % size_; }
+    // Where this member's part of `count` begins; of the next member with 1 as `next`.
+    __device__ __forceinline__ int part_begin(int count, int next = 0) const {
+        return (member() + next) * count / size_;
+    }
+    // Of all teams of `blocks` blocks, seen from block `block`.
+    __device__ __forceinline__ int number(int block) const {
+        return block * (kRowWarps / size_) + warp() / size_;
+    }
+    __device__ __forceinline__ int count(int blocks) const { return blocks * (kRowWarps / size_); }
+
+    // The members' values together, in the first one.
+    __device__ __forceinline__ float2 sum(float2 mine) {
+        if (size_ == 1) return mine;
+        // Two places: a member that goes on may write the next pair's sums before these are read.
+        __shared__ float2 places[2][kRowWarps];
+        float2* all = places[turn_];
+        turn_ ^= 1;
+        if (threadIdx.x % kWarp == 0) all[warp()] = mine;
+        asm volatile("bar.sync %0, %1;" ::"r"(1 + warp() / size_), "r"(size_ * kWarp) : "memory");
+        if (member() != 0) return mine;
+        for (int other = 1; other < size_; ++other) {
+            mine.x += all[warp() + other].x;
+            mine.y += all[warp() + other].y;
+        }
+        return mine;
+    }
+
+  private:
+    __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
+    int size_;
+    int turn_ = 0;
+};
+
+// Block `block` of `blocks` that share the work. kWhole: rows are whole tiles; else teams have one
+// warp.
+template <ElementType kType, bool kGated, bool kWhole>
 __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int block, int blocks) {
     extern __shared__ int4 shared[];
     let_next_start();
+    using Product = QuantisedRowsProduct<kType, 1>;
+    constexpr int kTileBytes = tile_layout(kType).bytes;
     const auto groups = static_cast<std::uint32_t>(work.input.cols / kGroupElements);
     const SharedCodes codes{shared, shared + groups,
                             reinterpret_cast<float2*>(shared + 2 * groups)};
     const std::uint32_t* grid = shared_grid<kType>();
     const int total = static_cast<int>(work.first_pair[work.count]);
-    const int stride = blocks * kRowWarps;
-    int at = block * kRowWarps + static_cast<int>(threadIdx.x) / kWarp;
-    QuantisedRowsProduct<kType, 1> product;
+    Team team(kWhole ? work.team : 1);
+    const int stride = team.count(blocks);
+    int at = team.number(block);
+    const auto tiles = static_cast<int>(groups / kTileGroups);
+    const int first_tile = team.part_begin(tiles);
+    const int last_tile = team.part_begin(tiles, 1);
+    const auto lane = threadIdx.x % kWarp;
+    Product product;
     Planes planes[kWarpRows];
     std::uint32_t start[kWarpRows];
+    const std::uint8_t* tile[kWarpRows];
     RowPair pair;
     const auto go_on = [&] {
         if (at >= total) return;
         pair = row_pair<kGated>(work, at);
         std::int64_t row[kWarpRows];
         locate<kGated>(work, pair, planes, row);
-        start[0] = static_cast<std::uint32_t>(row[0]) * groups;
-        start[1] = static_cast<std::uint32_t>(row[1]) * groups;
-        product.load(planes, start, threadIdx.x % kWarp, groups);
+#pragma unroll
+        for (int r = 0; r < kWarpRows; ++r) {
+            start[r] = static_cast<std::uint32_t>(row[r]) * groups;
+            tile[r] = planes[r].codes + (row[r] * tiles + first_tile) * kTileBytes;
+        }
+        if constexpr (kWhole) {
+            product.load_tiles(tile, last_tile - first_tile);
+        } else {
+            product.load(planes, start, lane, groups);
+        }
     };
     go_on();
     prepare_row(work.input,
                 [&](const float4& v, int i, bool inside) { write_codes(v, i, inside, codes); });
     __syncthreads();
-    const std::uint32_t x_rows[1] = {0};
+    constexpr std::uint32_t kFirstRow[1] = {0};
     while (at < total) {
         const RowPair now = pair;
-        const float base = base_of<kGated>(work, now);
+        const float base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
         float sum[kWarpRows][1] = {};
-        product.run(planes, start, codes, x_rows, groups, grid, true, sum);
+        if constexpr (kWhole) {
+            const std::uint32_t end = static_cast<std::uint32_t>(last_tile) * kTileGroups;
+            for (int done = first_tile; done < last_tile; done += Product::kTurn) {
+                if (done > first_tile) product.load_tiles(tile, last_tile - done);
+#pragma unroll
+                for (int r = 0; r < kWarpRows; ++r) tile[r] += Product::kTurn * kTileBytes;
+                product.add(codes, kFirstRow, static_cast<std::uint32_t>(done) * kTileGroups + lane,
+                            end, grid, sum);
+            }
+        } else {
+            product.run(planes, start, codes, kFirstRow, groups, grid, true, sum);
+        }
         at += stride;
         go_on();
-        write_pair<kGated>(work, now, base, warp_sum(sum[0][0]), warp_sum(sum[1][0]));
+        const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
+        if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
     }
 }
 
-template <ElementType kType, bool kGated>
-__global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
+template <ElementType kType, bool kGated, bool kWhole>
+__global__ void __launch_bounds__(kRowThreads, 1)
     quantised_row_kernel(const __grid_constant__ RowWork work) {
-    multiply_quantised_row<kType, kGated>(work, static_cast<int>(blockIdx.x),
-                                          static_cast<int>(gridDim.x));
+    multiply_quantised_row<kType, kGated, kWhole>(work, static_cast<int>(blockIdx.x),
+                                                  static_cast<int>(gridDim.x));
 }
 
-// Two products with the same row by weights of two types: blocks 0 .. first_blocks - 1 have the
-// first.
+// Two products with the same row by weights of two types, rows of whole tiles: blocks
+// 0 .. first_blocks - 1 have the first.
 template <ElementType kFirst, ElementType kSecond>
-__global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
+__global__ void __launch_bounds__(kRowThreads, 1)
     two_types_row_kernel(const __grid_constant__ RowWork first,
                          const __grid_constant__ RowWork second, int first_blocks) {
     const auto block = static_cast<int>(blockIdx.x);
     if (block < first_blocks) {
-        multiply_quantised_row<kFirst, false>(first, block, first_blocks);
+        multiply_quantised_row<kFirst, false, true>(first, block, first_blocks);
     } else {
-        multiply_quantised_row<kSecond, false>(second, block - first_blocks,
-                                               static_cast<int>(gridDim.x) - first_blocks);
+        multiply_quantised_row<kSecond, false, true>(second, block - first_blocks,
+                                                     static_cast<int>(gridDim.x) - first_blocks);
     }
 }
 
 template <ElementType kType, bool kGated>
-__global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
+__global__ void __launch_bounds__(kRowThreads, 1)
     float_row_kernel(const __grid_constant__ RowWork work) {
     extern __shared__ int4 shared[];
     let_next_start();
@@ -264,11 +336,15 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
     using Product = FloatRowsProduct<kType, 1>;
     constexpr std::int64_t kBytes = kType == ElementType::f32 ? 4 : 2;
     const std::int64_t cols = work.input.cols;
-    const std::int64_t pieces = cols / Product::kElements;
     const int total = static_cast<int>(work.first_pair[work.count]);
-    const int stride = static_cast<int>(gridDim.x) * kRowWarps;
-    int at = static_cast<int>(blockIdx.x) * kRowWarps + static_cast<int>(threadIdx.x) / kWarp;
-    const int lane = threadIdx.x % kWarp;
+    Team team(work.team);
+    const int stride = team.count(static_cast<int>(gridDim.x));
+    int at = team.number(static_cast<int>(blockIdx.x));
+    const auto pieces = static_cast<int>(cols / Product::kElements);
+    const int stages = (pieces + kWarp - 1) / kWarp;
+    const std::int64_t first =
+        team.part_begin(stages) * kWarp + static_cast<int>(threadIdx.x) % kWarp;
+    const std::int64_t end = min(team.part_begin(stages, 1) * kWarp, pieces);
     Product product;
     const std::uint8_t* bytes[kWarpRows];
     RowPair pair;
@@ -279,27 +355,28 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocksHeld)
         std::int64_t row[kWarpRows];
         locate<kGated>(work, pair, planes, row);
         for (int r = 0; r < kWarpRows; ++r) bytes[r] = planes[r].codes + row[r] * cols * kBytes;
-        product.load(bytes, lane, pieces);
+        product.load(bytes, first, end);
     };
     go_on();
     prepare_row(work.input, [&](const float4& v, int i, bool inside) {
         if (inside) reinterpret_cast<float4*>(x)[i] = v;
     });
     __syncthreads();
-    const std::int64_t x_rows[1] = {0};
+    constexpr std::int64_t kFirstRow[1] = {0};
     while (at < total) {
         const RowPair now = pair;
-        const float base = base_of<kGated>(work, now);
+        const float base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
         float sum[kWarpRows][1] = {};
         bool loaded = true;
-        for (std::int64_t p = lane; p < pieces; p += Product::kTurn * kWarp) {
-            if (!loaded) product.load(bytes, p, pieces);
+        for (std::int64_t p = first; p < end; p += Product::kTurn * kWarp) {
+            if (!loaded) product.load(bytes, p, end);
             loaded = false;
-            product.add(x, x_rows, cols, p, pieces, sum);
+            product.add(x, kFirstRow, cols, p, end, sum);
         }
         at += stride;
         go_on();
-        write_pair<kGated>(work, now, base, warp_sum(sum[0][0]), warp_sum(sum[1][0]));
+        const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
+        if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
     }
 }
 

@@ -52,8 +52,10 @@ struct RawGroup {
     __device__ __forceinline__ void load(const Planes& planes, std::uint32_t group) {
         // The tile's number fits 32 bits, its offset may not.
         const std::size_t tile_number = group / kTileGroups;
-        const std::uint8_t* tile = planes.codes + tile_number * kLayout.bytes;
-        const unsigned place = group % kTileGroups;
+        load_place(planes.codes + tile_number * kLayout.bytes, group % kTileGroups);
+    }
+    // Group `place` of the tile at `tile`.
+    __device__ __forceinline__ void load_place(const std::uint8_t* tile, unsigned place) {
         if constexpr (kBytes.codes == 8) {
             const uint2 half = stream_8(tile + place * 8);
             codes[0].x = half.x;
@@ -215,25 +217,73 @@ __device__ __forceinline__ float unbiased(int sum) {
     return __fsub_rn(__int_as_float(sum), 12582912.0F);
 }
 
+[[nodiscard]] constexpr bool has_min(ElementType type) {
+    return type == ElementType::q4_0 || type == ElementType::q4_k || type == ElementType::q5_k;
+}
+// One scale for all 32 elements.
+[[nodiscard]] constexpr bool has_one_scale(ElementType type) {
+    return type != ElementType::q6_k && type != ElementType::nvfp4;
+}
+
+// Four unsigned bytes with four signed ones.
+__device__ __forceinline__ int add_unsigned(unsigned a, int b, int sum) {
+    int out;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
+    return out;
+}
+
+// sum + scale * products - min * sum of x, as add_product() rounds it.
+template <ElementType kType>
+__device__ __forceinline__ float add_scaled(float sum, float inner, float min, float2 scaled) {
+    sum = __fmaf_rn(inner, scaled.x, sum);
+    return has_min(kType) ? __fmaf_rn(-min, scaled.y, sum) : sum;
+}
+
 // sum + the product of a group with the same group of x. One fixed order of roundings.
+template <ElementType kType>
 __device__ __forceinline__ float add_product(float sum, const Group& group, const int4& x0,
-                                             const int4& x1, float2 scaled, bool has_min) {
+                                             const int4& x1, float2 scaled) {
     int first = __dp4a(group.codes[0], x0.x, kBiased);
     first = __dp4a(group.codes[1], x0.y, first);
     first = __dp4a(group.codes[2], x0.z, first);
     first = __dp4a(group.codes[3], x0.w, first);
-    int second = __dp4a(group.codes[4], x1.x, kBiased);
+    int second = __dp4a(group.codes[4], x1.x, has_one_scale(kType) ? first : kBiased);
     second = __dp4a(group.codes[5], x1.y, second);
     second = __dp4a(group.codes[6], x1.z, second);
     second = __dp4a(group.codes[7], x1.w, second);
-    const float inner =
-        __fmaf_rn(group.scale[0], unbiased(first), __fmul_rn(group.scale[1], unbiased(second)));
-    sum = __fmaf_rn(inner, scaled.x, sum);
-    return has_min ? __fmaf_rn(-group.min, scaled.y, sum) : sum;
+    if constexpr (has_one_scale(kType)) {
+        return add_scaled<kType>(sum, __fmul_rn(group.scale[0], unbiased(second)), group.min,
+                                 scaled);
+    } else {
+        const float inner =
+            __fmaf_rn(group.scale[0], unbiased(first), __fmul_rn(group.scale[1], unbiased(second)));
+        return add_scaled<kType>(sum, inner, group.min, scaled);
+    }
 }
 
-[[nodiscard]] constexpr bool has_min(ElementType type) {
-    return type == ElementType::q4_0 || type == ElementType::q4_k || type == ElementType::q5_k;
+// The same for a group that is used once: upper nibbles stay where they are, 16 times as large.
+template <ElementType kType>
+__device__ __forceinline__ float add_raw_product(float sum, const RawGroup<kType>& raw,
+                                                 const int4& x0, const int4& x1, float2 scaled,
+                                                 const std::uint32_t* grid) {
+    if constexpr (kType == ElementType::q4_k) {
+        constexpr unsigned kLower = 0x0f0f0f0fU;
+        const uint4& words = raw.codes[0];
+        int lower = __dp4a(static_cast<int>(words.x & kLower), x0.x, kBiased);
+        lower = __dp4a(static_cast<int>(words.y & kLower), x0.z, lower);
+        lower = __dp4a(static_cast<int>(words.z & kLower), x1.x, lower);
+        lower = __dp4a(static_cast<int>(words.w & kLower), x1.z, lower);
+        int upper = add_unsigned(words.x & ~kLower, x0.y, 0);
+        upper = add_unsigned(words.y & ~kLower, x0.w, upper);
+        upper = add_unsigned(words.z & ~kLower, x1.y, upper);
+        upper = add_unsigned(words.w & ~kLower, x1.w, upper);
+        const float scale = half_bits(raw.block) * static_cast<float>(raw.scales & 0xffU);
+        const float min = half_bits(raw.block >> 16) * static_cast<float>(raw.scales >> 8);
+        const float products = unbiased(lower + (upper >> 4));
+        return add_scaled<kType>(sum, __fmul_rn(scale, products), min, scaled);
+    } else {
+        return add_product<kType>(sum, decode_group<kType>(raw, grid), x0, x1, scaled);
+    }
 }
 
 }  // namespace strata::cuda

@@ -79,6 +79,11 @@ __device__ __forceinline__ float warp_max(float value) {
     return value;
 }
 
+// 1 / RMS of values whose squares sum up to `squares`. To two units of the last place.
+__device__ __forceinline__ float inverse_rms(float squares, int count, float epsilon) {
+    return rsqrtf(__fdividef(squares, static_cast<float>(count)) + epsilon);
+}
+
 __device__ __forceinline__ float sigmoid(float x) {
     return 1.0F / (1.0F + expf(-x));
 }

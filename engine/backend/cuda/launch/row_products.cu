@@ -17,12 +17,47 @@ std::size_t shared_bytes(ElementType type, std::int64_t cols) {
     return count + count / kGroupElements * sizeof(float2);
 }
 
+// Lanes of a warp take so many elements of a row at a time.
+std::int64_t stages_of(ElementType type, std::int64_t cols) {
+    constexpr std::int64_t kFloatElements = 8;
+    return ceil_div(cols, kWarp * (is_float(type) ? kFloatElements : std::int64_t{kGroupElements}));
+}
+
+// Rows of a quantised weight that are whole tiles.
+bool whole(ElementType type, std::int64_t cols) {
+    return !is_float(type) && cols % (std::int64_t{kGroupElements} * kTileGroups) == 0;
+}
+
+// How many warps share a pair: the size with which the busiest of the warps has least to do. What a
+// larger team costs beyond its share is taken for a quarter of a stage for each pair.
+int team_of(std::int64_t pairs, std::int64_t stages, std::int64_t blocks) {
+    int best = 1;
+    std::int64_t least = 0;
+    for (const int size : {1, 2, 4}) {
+        const std::int64_t turns = ceil_div(pairs, blocks * (kRowWarps / size));
+        const std::int64_t quarters =
+            turns * (4 * ceil_div<std::int64_t>(stages, size) + (size > 1 ? 1 : 0));
+        if (size > 1 && quarters >= least) continue;
+        best = size;
+        least = quarters;
+    }
+    return best;
+}
+
+std::int64_t blocks_wanted(const RowWork& work) {
+    return ceil_div<std::int64_t>(work.first_pair[work.count] * work.team, kRowWarps);
+}
+
 template <bool kGated>
-void run(cudaStream_t stream, int multiprocessors, ElementType type, const RowWork& work) {
-    const std::int64_t total = work.first_pair[work.count];
-    const std::int64_t most = std::int64_t{multiprocessors} * kRowBlocksHeld;
+void run(cudaStream_t stream, int multiprocessors, ElementType type, RowWork work) {
+    const bool tiled = whole(type, work.input.cols);
+    work.team = 1;
+    if (tiled || is_float(type)) {
+        work.team =
+            team_of(work.first_pair[work.count], stages_of(type, work.input.cols), multiprocessors);
+    }
     const auto blocks =
-        static_cast<unsigned>(std::min(ceil_div<std::int64_t>(total, kRowWarps), most));
+        static_cast<unsigned>(std::min<std::int64_t>(blocks_wanted(work), multiprocessors));
     const std::size_t bytes = shared_bytes(type, work.input.cols);
     if (is_float(type)) {
         for_float(type, [&](auto tag) {
@@ -31,7 +66,10 @@ void run(cudaStream_t stream, int multiprocessors, ElementType type, const RowWo
         return;
     }
     for_quantised(type, [&](auto tag) {
-        launch(stream, blocks, kRowThreads, bytes, quantised_row_kernel<tag.value, kGated>, work);
+        launch(stream, blocks, kRowThreads, bytes,
+               tiled ? quantised_row_kernel<tag.value, kGated, true>
+                     : quantised_row_kernel<tag.value, kGated, false>,
+               work);
     });
 }
 
@@ -81,26 +119,35 @@ void launch_row_products(cudaStream_t stream, int multiprocessors, ElementType t
     run<false>(stream, multiprocessors, type, work_of(input, parts));
 }
 
-bool takes_row_of(ElementType first, ElementType second) {
-    return for_two_types(first, second, [](auto, auto) {});
+bool takes_row_of(ElementType first, ElementType second, std::int64_t cols) {
+    return whole(first, cols) && for_two_types(first, second, [](auto, auto) {});
 }
 
 void launch_row_products_of(cudaStream_t stream, int multiprocessors, const RowInput& input,
                             ElementType first_type, std::span<const ProductPart> first,
                             ElementType second_type, std::span<const ProductPart> second) {
     STRATA_INVARIANT(takes_row(first_type, input.cols) && takes_row(second_type, input.cols));
-    const RowWork one = work_of(input, first);
-    const RowWork other = work_of(input, second);
-    const auto blocks = [](const RowWork& work) {
-        return static_cast<int>(ceil_div<std::int64_t>(work.first_pair[work.count], kRowWarps));
+    STRATA_INVARIANT(takes_row_of(first_type, second_type, input.cols));
+    RowWork one = work_of(input, first);
+    RowWork other = work_of(input, second);
+    // Each has the blocks that its bytes ask for.
+    const auto bytes_of = [](const RowWork& work, ElementType type) {
+        return work.first_pair[work.count] * tile_layout(type).bytes;
     };
-    const int wanted = blocks(one) + blocks(other);
-    const int most = std::min(wanted, multiprocessors * kRowBlocksHeld);
-    const int firsts = std::clamp(most * blocks(one) / wanted, 1, most - 1);
+    const std::int64_t own = bytes_of(one, first_type);
+    const std::int64_t all = own + bytes_of(other, second_type);
+    const std::int64_t held = std::max(multiprocessors, 2);
+    const std::int64_t firsts = std::clamp<std::int64_t>((held * own + all / 2) / all, 1, held - 1);
+    const auto share = [&](RowWork& work, ElementType type, std::int64_t most) {
+        work.team = team_of(work.first_pair[work.count], stages_of(type, input.cols), most);
+        return static_cast<int>(std::min(blocks_wanted(work), most));
+    };
+    const int first_blocks = share(one, first_type, firsts);
+    const int blocks = first_blocks + share(other, second_type, held - firsts);
     for_two_types(first_type, second_type, [&](auto a, auto b) {
-        launch(stream, dim3(static_cast<unsigned>(most)), dim3(kRowThreads),
+        launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(kRowThreads),
                shared_bytes(first_type, input.cols), two_types_row_kernel<a.value, b.value>, one,
-               other, firsts);
+               other, first_blocks);
     });
 }
 

@@ -30,7 +30,7 @@ void launch_row_products(cudaStream_t stream, int multiprocessors, ElementType t
                          const RowInput& input, std::span<const ProductPart> parts);
 
 // Parts of two types, `first` and `second`, in one launch: for the mixes that takes_row_of() knows.
-[[nodiscard]] bool takes_row_of(ElementType first, ElementType second);
+[[nodiscard]] bool takes_row_of(ElementType first, ElementType second, std::int64_t cols);
 void launch_row_products_of(cudaStream_t stream, int multiprocessors, const RowInput& input,
                             ElementType first_type, std::span<const ProductPart> first,
                             ElementType second_type, std::span<const ProductPart> second);
