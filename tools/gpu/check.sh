@@ -8,7 +8,7 @@
 # part. SANITIZE=0 leaves compute-sanitizer, the longest part, out.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-tests=(row_layer_test products_test ops_rows_test ops_attention_test kv_rows_test ops_delta_test ops_moe_test)
+tests=(row_layer_test products_test ops_rows_test ops_largest_test ops_attention_test kv_rows_test ops_delta_test ops_moe_test)
 programs=(strata-bench strata-engine strata-serve)
 bin=${1:-}
 if [ -z "$bin" ]; then
@@ -74,6 +74,7 @@ if [ "${SANITIZE:-1}" = 1 ] && command -v compute-sanitizer >/dev/null; then
     export -f sanitize
     echo "== compute-sanitizer"
     printf '%s\n' "memcheck ops_rows_test" "memcheck ops_delta_test" "memcheck ops_moe_test" "memcheck row_layer_test" \
+        "memcheck ops_largest_test" "racecheck ops_largest_test" "initcheck ops_largest_test" \
         "racecheck ops_rows_test" "racecheck ops_delta_test" "racecheck row_layer_test" "initcheck row_layer_test" \
         "synccheck row_layer_test" "synccheck ops_delta_test" "memcheck ops_attention_test" "racecheck ops_attention_test" \
         "synccheck ops_attention_test" | xargs -P 10 -I{} bash -c 'sanitize {}'
