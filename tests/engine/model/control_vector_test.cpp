@@ -305,6 +305,6 @@ TEST_CASE("a control vector that cannot be read is refused with its path") {
     CHECK_THAT(stage.refusal({"folder", stage.folder.path(""), 1}), Contains("not a regular file"));
     stage.refusal({"text", stage.folder.write("text.gguf", test::Pieces().raw("hello").bytes), 1});
     test::Bytes cut = vector_bytes({{"direction.1", waves(kWidth, 5.0)}});
-    cut.resize(cut.size() - 8);
+    cut.erase(cut.end() - 8, cut.end());
     stage.refusal({"cut", stage.folder.write("cut.gguf", cut), 1});
 }
