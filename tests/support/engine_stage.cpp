@@ -94,6 +94,10 @@ TokenIds assistant_opens() {
     return {kFakeTurnOpen, kFakeAssistant};
 }
 
+TokenIds follow_up(const TokenIds& before, const TokenIds& answer, std::uint64_t seed) {
+    return joined({before, answer, {kFakeEnd}, turn(kFakeUser, 8, seed), assistant_opens()});
+}
+
 EngineLimits EngineStage::default_limits() {
     EngineLimits limits;
     limits.context_tokens = 4096;

@@ -19,6 +19,9 @@ namespace strata::tests {
 [[nodiscard]] TokenIds joined(std::initializer_list<TokenIds> parts);
 // The opening of the assistant's turn, with which every prompt ends.
 [[nodiscard]] TokenIds assistant_opens();
+// The next prompt of a client: what it sent, the answer, and a short question.
+[[nodiscard]] TokenIds follow_up(const TokenIds& before, const TokenIds& answer,
+                                 std::uint64_t seed);
 
 struct Told {
     std::vector<std::string> events;  // "resume 12 turn", "read 64", "token 17"

@@ -56,6 +56,24 @@ class Finder {
     Buffer visible_;
 };
 
+// A value in one place of a row, and what should be found then.
+struct Placed {
+    float value;
+    std::int32_t found;
+};
+template <class Place>
+void check_each_place(Finder& finder, const std::vector<float>& values, const Place& place) {
+    finder.write(0, values);
+    std::int64_t wrong = 0;
+    for (std::size_t at = 0; at < values.size(); ++at) {
+        const Placed placed = place(at);
+        finder.write(at, {&placed.value, 1});
+        if (finder.find() != placed.found) ++wrong;
+        finder.write(at, {&values[at], 1});
+    }
+    CHECK(wrong == 0);
+}
+
 // Sizes around vectors, blocks and real vocabularies.
 const std::vector<std::int64_t> kSizes = {1,    2,      3,       7,       31,      32,
                                           33,   2047,   2048,    2049,    4095,    4096,
@@ -98,15 +116,9 @@ TEST_CASE("every place of a row of 9001 values can win") {
         Numbers numbers(3);
         const std::vector<float> values = numbers.list(kSize);
         Finder finder(*on.device, kSize);
-        finder.write(0, values);
-        std::int64_t wrong = 0;
-        for (std::size_t at = 0; at < values.size(); ++at) {
-            const float high = 2.0F;
-            finder.write(at, {&high, 1});
-            if (finder.find() != static_cast<std::int32_t>(at)) ++wrong;
-            finder.write(at, {&values[at], 1});
-        }
-        CHECK(wrong == 0);
+        check_each_place(finder, values, [](std::size_t at) {
+            return Placed{2.0F, static_cast<std::int32_t>(at)};
+        });
     }
 }
 
@@ -167,15 +179,9 @@ TEST_CASE("a fault at any place of a row of 4133 values is seen") {
         Numbers numbers(5);
         const std::vector<float> values = numbers.list(kSize);
         Finder finder(*on.device, kSize);
-        finder.write(0, values);
-        std::int64_t wrong = 0;
-        for (std::size_t at = 0; at < values.size(); ++at) {
-            const float fault = at % 2 == 0 ? kNoNumber : kInfinity;
-            finder.write(at, {&fault, 1});
-            if (finder.find() != -1) ++wrong;
-            finder.write(at, {&values[at], 1});
-        }
-        CHECK(wrong == 0);
+        check_each_place(finder, values, [](std::size_t at) {
+            return Placed{at % 2 == 0 ? kNoNumber : kInfinity, -1};
+        });
         CHECK(finder.find() == largest_of(values));
     }
 }

@@ -28,9 +28,6 @@ EngineLimits caching(std::uint64_t budget_bytes, std::int64_t slots = 4) {
 TokenIds opening(std::uint64_t seed, std::int64_t words = 300) {
     return joined({turn(kFakeSystem, 20, seed), turn(kFakeUser, words, seed), assistant_opens()});
 }
-TokenIds follow_up(const TokenIds& before, const TokenIds& answer, std::uint64_t seed) {
-    return joined({before, answer, {kFakeEnd}, turn(kFakeUser, 8, seed), assistant_opens()});
-}
 
 struct Chat {
     explicit Chat(const FakeShape& kind, EngineLimits limits) : shape(kind), stage(kind, limits) {}

@@ -103,9 +103,6 @@ struct SpoiltStage {
 TokenIds opening(std::uint64_t seed) {
     return joined({turn(kFakeSystem, 20, 1), turn(kFakeUser, 300, seed), assistant_opens()});
 }
-TokenIds follow_up(const TokenIds& before, const TokenIds& answer, std::uint64_t seed) {
-    return joined({before, answer, {kFakeEnd}, turn(kFakeUser, 8, seed), assistant_opens()});
-}
 Position turn_of(const TokenIds& prompt) {
     return std::ssize(prompt) - std::ssize(assistant_opens());
 }

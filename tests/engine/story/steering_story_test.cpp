@@ -42,9 +42,6 @@ struct SteeredChat {
 TokenIds opening(std::uint64_t seed) {
     return joined({turn(kFakeSystem, 20, seed), turn(kFakeUser, 300, seed), assistant_opens()});
 }
-TokenIds follow_up(const TokenIds& before, const TokenIds& answer, std::uint64_t seed) {
-    return joined({before, answer, {kFakeEnd}, turn(kFakeUser, 8, seed), assistant_opens()});
-}
 
 }  // namespace
 
