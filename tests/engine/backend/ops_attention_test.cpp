@@ -91,6 +91,106 @@ void check_attention(const NamedDevice& on, const AttentionShape& shape, Positio
     check_close(out.read(), wanted, halves ? kHalfTolerance : kTolerance);
 }
 
+// A head whose pairs are turned as far as `position` turns them.
+std::vector<double> turned(std::vector<double> head, RotaryPairs pairing,
+                           const std::vector<double>& frequencies, Position position) {
+    const std::size_t pairs = frequencies.size();
+    for (std::size_t i = 0; i < pairs; ++i) {
+        const bool adjacent = pairing == RotaryPairs::adjacent;
+        double& a = head[adjacent ? 2 * i : i];
+        double& b = head[adjacent ? 2 * i + 1 : i + pairs];
+        const double angle = static_cast<double>(position) * frequencies[i];
+        const double one = a * std::cos(angle) - b * std::sin(angle);
+        b = a * std::sin(angle) + b * std::cos(angle);
+        a = one;
+    }
+    return head;
+}
+
+// One token whose row is prepared, stored and attended to, as a step of a model asks for it: a
+// device may do the three at once.
+struct OwnRow {
+    std::int64_t heads, kv_heads, dim;
+    RotaryPairs pairing;
+    std::int64_t pairs;
+    bool normed;
+    bool gated;
+};
+// What becomes of the heads of `row`, each of which has `stride` elements.
+std::vector<float> prepared(const OwnRow& one, std::vector<float> row, std::int64_t stride,
+                            const std::vector<float>& gain, const std::vector<double>& frequencies,
+                            Position position) {
+    for (std::size_t start = 0; start < row.size(); start += static_cast<std::size_t>(stride)) {
+        const auto first = row.begin() + static_cast<std::ptrdiff_t>(start);
+        std::vector<double> head(first, first + one.dim);
+        if (one.normed) head = rms(head, gain, 1.0e-6);
+        head = turned(head, one.pairing, frequencies, position);
+        std::transform(head.begin(), head.end(), first,
+                       [](double value) { return static_cast<float>(value); });
+    }
+    return row;
+}
+
+void check_own_row(const NamedDevice& on, const OwnRow& one, KvType type, Position position) {
+    Device& device = *on.device;
+    const AttentionShape shape = shape_of(one.heads, one.kv_heads, one.dim, one.gated, type);
+    Numbers numbers(19);
+    const std::int64_t cols = one.kv_heads * one.dim;
+    const std::vector<float> before_k = numbers.list(position * cols, 2.0F);
+    const std::vector<float> before_v = numbers.list(position * cols);
+    const std::vector<float> q = numbers.list(one.heads * shape.query_stride(), 2.0F);
+    const std::vector<float> k = numbers.list(cols, 2.0F);
+    const std::vector<float> v = numbers.list(cols);
+    const std::vector<float> q_gain = numbers.list(one.dim);
+    const std::vector<float> k_gain = numbers.list(one.dim);
+    std::vector<double> frequencies;
+    for (std::int64_t i = 0; i < one.pairs; ++i) {
+        frequencies.push_back(
+            std::pow(1.0e4, -static_cast<double>(i) / static_cast<double>(one.pairs)));
+    }
+    const Pages pages(device, shape, position / kPageTokens + 1);
+    if (position > 0) fill(device, shape, pages, before_k, before_v, 128);
+
+    const Buffer buffer = allocate(device, frequencies.size() * sizeof(double));
+    device.copy_from_host(buffer.address(), frequencies.data(),
+                          frequencies.size() * sizeof(double));
+    const DeviceRows table(device, 1, 2 * one.pairs);
+    const DeviceRows gains_q(device, q_gain, one.dim);
+    const DeviceRows gains_k(device, k_gain, one.dim);
+    const DeviceRows queries(device, q, one.heads * shape.query_stride());
+    const DeviceRows keys(device, k, cols);
+    const DeviceRows values(device, v, cols);
+    const DeviceRows out(device, 1, one.heads * one.dim);
+    const TokenIds ids(1, 0);
+    device.ops().begin({ids, position, pages.addresses(), nullptr});
+    device.ops().rope_table({static_cast<const double*>(buffer.address()), one.pairs, 1.0F},
+                            Rows(table).values);
+    device.ops().store_attention_inputs(
+        shape,
+        {one.normed ? gains_q.values() : nullptr, one.normed ? gains_k.values() : nullptr, 1.0e-6F,
+         table.values(), one.pairs, one.pairing},
+        queries, keys, values);
+    device.ops().attention(shape, queries, out);
+    const std::vector<float> got = out.read();
+
+    std::vector<std::vector<double>> stored_k;
+    std::vector<std::vector<double>> stored_v;
+    for (Position p = 0; p <= position; ++p) {
+        stored_k.push_back(pages.row(shape, p, false));
+        stored_v.push_back(pages.row(shape, p, true));
+    }
+    const std::vector<float> wanted_k = prepared(one, k, one.dim, k_gain, frequencies, position);
+    // Of the values, which are below 3 and 1: half a step of their type.
+    const double step = type == KvType::f32   ? kTolerance
+                        : type == KvType::f16 ? 0x1.0p-10
+                                              : 6.0 / 254.0;
+    check_close(f32(stored_k.back()), {wanted_k.begin(), wanted_k.end()}, step);
+    check_close(f32(stored_v.back()), {v.begin(), v.end()}, step);
+    const std::vector<float> prepared_q =
+        prepared(one, q, shape.query_stride(), q_gain, frequencies, position);
+    check_close(got, attend(shape, prepared_q, stored_k, stored_v, position), kTolerance);
+}
+
 }  // namespace
 
 TEST_CASE("rotary angles are exact far beyond the positions where f32 products would not be") {
@@ -130,19 +230,9 @@ TEST_CASE("queries and keys are normalised then rotated and the rest of a head s
             const std::vector<float> v = numbers.list(3 * 2 * kDim);
             const std::vector<float> q_gain = numbers.list(kDim);
             const std::vector<float> k_gain = numbers.list(kDim);
-            const auto prepare = [&](std::vector<double> head, const std::vector<float>& gain,
-                                     Position position) {
-                head = rms(head, gain, 1.0e-6);
-                for (std::size_t i = 0; i < kPairs; ++i) {
-                    const bool adjacent = pairing == RotaryPairs::adjacent;
-                    double& a = head[adjacent ? 2 * i : i];
-                    double& b = head[adjacent ? 2 * i + 1 : i + kPairs];
-                    const double angle = static_cast<double>(position) * frequencies[i];
-                    const double turned = a * std::cos(angle) - b * std::sin(angle);
-                    b = a * std::sin(angle) + b * std::cos(angle);
-                    a = turned;
-                }
-                return head;
+            const auto prepare = [&](const std::vector<double>& head,
+                                     const std::vector<float>& gain, Position position) {
+                return turned(rms(head, gain, 1.0e-6), pairing, frequencies, position);
             };
             std::vector<double> wanted_q(q.begin(), q.end());
             for (std::int64_t i = 0; i < 3 * 4; ++i) {
@@ -181,6 +271,31 @@ TEST_CASE("queries and keys are normalised then rotated and the rest of a head s
                     }
                     check_close(f32(pages.row(shape, 254 + t, false)), wanted_k, kTolerance);
                     CHECK(pages.row(shape, 254 + t, true) == row_of(v, t, 2 * kDim));
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("a token's own row is prepared, stored and attended to") {
+    constexpr auto kHalves = RotaryPairs::halves;
+    constexpr auto kAdjacent = RotaryPairs::adjacent;
+    for (const NamedDevice& on : devices()) {
+        for (const OwnRow& one : {OwnRow{16, 4, 128, kHalves, 64, true, false},
+                                  OwnRow{4, 4, 128, kAdjacent, 64, false, false},
+                                  OwnRow{7, 1, 64, kHalves, 32, false, false},
+                                  OwnRow{8, 2, 64, kAdjacent, 32, true, false},
+                                  OwnRow{16, 2, 256, kHalves, 32, true, true},
+                                  OwnRow{2, 1, 256, kHalves, 128, true, false},
+                                  OwnRow{20, 1, 128, kHalves, 32, true, false},
+                                  OwnRow{4, 2, 128, kHalves, 5, true, false},
+                                  OwnRow{4, 2, 64, kAdjacent, 7, false, true}}) {
+            for (const KvType type : kKvTypes) {
+                for (const Position position : {0, 5, 15, 16, 100, 191, 192, 255, 256, 700}) {
+                    INFO(on.name << ", " << one.heads << "/" << one.kv_heads << " x " << one.dim
+                                 << ", " << one.pairs << " pairs, " << kv_type_name(type)
+                                 << ", position " << position);
+                    check_own_row(on, one, type, position);
                 }
             }
         }

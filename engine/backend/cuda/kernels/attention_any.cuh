@@ -194,7 +194,7 @@ __device__ inline void any_prepare(const AttentionCall& call, const BlockPlace& 
     }
 }
 
-// Grid: splits, kv_heads * head_tiles, rows of the launch.
+// Grid: kv_heads * head_tiles, splits, rows of the launch.
 template <class Element>
 __global__ void __launch_bounds__(kAnyWarps* kWarp)
     attention_any_kernel(const __grid_constant__ AttentionCall call) {
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kAnyWarps* kWarp)
     const BlockPlace at = block_place(call);
     const int last = static_cast<int>(call.step.head->first) + at.row;
     const PositionShare share =
-        share_positions(last / kAnyTile + 1, 1, static_cast<int>(gridDim.x), at.split);
+        share_positions(last / kAnyTile + 1, 1, static_cast<int>(gridDim.y), at.split);
     if (share.begin == share.end) return;
     float* weighted = room + kTileHeads * call.key_dim;
     const AnyShared shared{room,     weighted, weighted + kTileHeads * call.value_dim,

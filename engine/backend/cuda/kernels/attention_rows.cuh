@@ -19,7 +19,7 @@
 
 #include <cuda_fp16.h>
 
-#include "engine/backend/cuda/kernels/attention_inputs.cuh"
+#include "engine/backend/cuda/kernels/attention_heads.cuh"
 #include "engine/backend/cuda/kernels/attention_splits.cuh"
 #include "engine/backend/cuda/kernels/split_halves.cuh"
 #include "engine/backend/cuda/kernels/warp_instructions.cuh"
@@ -28,19 +28,14 @@ namespace strata::cuda {
 
 constexpr int kRowsTile = 16;         // positions of a product's rows
 constexpr float kWeightBits = 14.0F;  // the largest weight is 2^14
-constexpr int kQueryBits = 10;        // the largest element of a scaled head is 2^10 .. 2^11
 
-__host__ __device__ constexpr int rows_kernel_warps(int dim) {
-    return dim <= 64 ? 16 : dim <= 128 ? 12 : 8;
-}
-
-// Shared memory: fragments of q, then a result of every warp; before there are any, the heads that
-// the block prepares.
+// Shared memory: fragments of q, the fresh key and value, then a result of every warp; before there
+// are any, the heads that the block prepares in the way that takes any pairs.
 constexpr int rows_kernel_shared_bytes(int dim, int group) {
     const int results = rows_kernel_warps(dim) * tile_heads_max(group);
     const int prepared = tile_heads_max(group) + 1;  // and the key's
     return dim / 16 * kWarp * 16 +
-           (results > prepared ? results : prepared) * dim * static_cast<int>(sizeof(float));
+           (2 + (results > prepared ? results : prepared)) * dim * static_cast<int>(sizeof(float));
 }
 
 #ifdef __CUDACC__
@@ -145,46 +140,19 @@ struct ValueTile<kDim, __half> {
             for (int j = 0; j < kDim / 64; ++j) of[r][j] = load_once(row + j * 128);
         }
     }
-};
-
-// q as the column operand of product j: halves (high: x, y; low: z, w) of head lane / 4, dimensions
-// 32 (j / 2) + 8 (lane % 4) + 4 (j % 2) .. + 3. Fills `fragments` and the heads' scale factors.
-// Head n begins at q + n * stride.
-template <int kDim>
-__device__ void place_queries(const float* q_heads, int stride, int heads, float scale,
-                              uint4* fragments, float* factors) {
-    const int lane = threadIdx.x % kWarp;
-    constexpr int kQuads = kDim / 4;
-    constexpr int kPerLane = (kQuads + kWarp - 1) / kWarp;
-    for (int n = threadIdx.x / kWarp; n < kTileHeads; n += rows_kernel_warps(kDim)) {
-        const float* q = q_heads + n * stride;
-        float4 quads[kPerLane];
-        float largest = 0.0F;
+    // As of the keys.
+    __device__ __forceinline__ void put_fresh(int row, const float* value) {
+        const int lane = threadIdx.x % kWarp;
 #pragma unroll
-        for (int i = 0; i < kPerLane; ++i) {
-            const int u = lane + i * kWarp;
-            quads[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-            if (n < heads && u < kQuads) quads[i] = reinterpret_cast<const float4*>(q)[u];
-            largest = fmaxf(largest, fmaxf(fmaxf(fabsf(quads[i].x), fabsf(quads[i].y)),
-                                           fmaxf(fabsf(quads[i].z), fabsf(quads[i].w))));
-        }
-        largest = warp_max(largest);
-        constexpr int kExponentMax = 100;  // beyond it a factor or its inverse would not be normal
-        const int exponent =
-            min(max((__float_as_int(largest) >> 23 & 255) - 127, -kExponentMax), kExponentMax);
-        const float up = ldexpf(1.0F, kQueryBits - exponent);
-        if (lane == 0) factors[n] = ldexpf(scale * kLog2E, exponent - kQueryBits);
+        for (int r = 0; r < 4; ++r) {
+            if (lane % 4 * 2 + r % 2 + r / 2 * 8 < row) continue;
 #pragma unroll
-        for (int i = 0; i < kPerLane; ++i) {
-            const int u = lane + i * kWarp;
-            if (u >= kQuads) break;
-            const SplitPair a = split_pair(quads[i].x * up, quads[i].y * up);
-            const SplitPair b = split_pair(quads[i].z * up, quads[i].w * up);
-            const int product = u / 8 * 2 + u % 2;
-            fragments[product * kWarp + n * 4 + u % 8 / 2] = {a.high, b.high, a.low, b.low};
+            for (int j = 0; j < kDim / 64; ++j) {
+                of[r][j] = eight_halves(value + 64 * j + lane / 4 * 8);
+            }
         }
     }
-}
+};
 
 // The running softmax of a warp: this lane's columns are heads 2 (lane % 4) and the next one.
 template <int kDim>
@@ -277,74 +245,133 @@ __device__ __forceinline__ void add_tile(WarpState<kDim>& state,
     }
 }
 
-// The warps' states become the block's result, in the order of the warps; the first `warps` have
-// positions.
+// What the warps of a block have summed up, in shared memory.
 template <int kDim>
-__device__ void join_warps(WarpState<kDim>& state, int warps, int heads,
-                           const BlockResult& result) {
-    constexpr int kWarps = rows_kernel_warps(kDim);
-    __shared__ float largest[kWarps][kTileHeads];
-    __shared__ float sums[kWarps][kTileHeads];
-    const int lane = threadIdx.x % kWarp;
-    const int warp = threadIdx.x / kWarp;
-    const int column = lane % 4 * 2;
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
+struct WarpResults {
+    static constexpr int kWarps = rows_kernel_warps(kDim);
+    float* weighted;  // [warps][heads][kDim]
+    float (*largest)[kTileHeads];
+    float (*sums)[kTileHeads];
+
+    __device__ __forceinline__ void put(WarpState<kDim>& state, int heads) const {
+        const int lane = threadIdx.x % kWarp;
+        const int warp = threadIdx.x / kWarp;
+        const int column = lane % 4 * 2;
 #pragma unroll
         for (int step = 4; step < kWarp; step *= 2) {
-            state.sums[e] += __shfl_xor_sync(kAllLanes, state.sums[e], step);
-        }
-        if (lane < 4) largest[warp][column + e] = state.largest[e];
-        if (lane < 4) sums[warp][column + e] = state.sums[e];
-    }
-    __syncthreads();
 #pragma unroll
-    for (int e = 0; e < 2; ++e) {
-        if (column + e >= heads || warp >= warps) continue;
-        float top = kHidden;
-        for (int w = 0; w < warps; ++w) top = fmaxf(top, largest[w][column + e]);
-        const float factor = power_of_two(state.largest[e] - top);
-        float* to = result.weighted + (warp * heads + column + e) * kDim + lane / 4 * 8;
+            for (int e = 0; e < 2; ++e) {
+                state.sums[e] += __shfl_xor_sync(kAllLanes, state.sums[e], step);
+            }
+        }
 #pragma unroll
-        for (int t = 0; t < kDim / 16; ++t) {
-            *reinterpret_cast<float2*>(to + t / 4 * 64 + t % 4 * 2) =
-                make_float2(state.weighted[t][e] * factor, state.weighted[t][e + 2] * factor);
+        for (int e = 0; e < 2; ++e) {
+            if (lane < 4) largest[warp][column + e] = state.largest[e];
+            if (lane < 4) sums[warp][column + e] = state.sums[e];
+            if (column + e >= heads) continue;
+            float* to = weighted + (warp * heads + column + e) * kDim + lane / 4 * 8;
+#pragma unroll
+            for (int t = 0; t < kDim / 16; ++t) {
+                *reinterpret_cast<float2*>(to + t / 4 * 64 + t % 4 * 2) =
+                    make_float2(state.weighted[t][e], state.weighted[t][e + 2]);
+            }
         }
     }
-    if (threadIdx.x < kTileHeads) {
-        const int head = static_cast<int>(threadIdx.x);
+    // Four neighbouring results of all warps together, in their order: `quad` of [heads][kDim / 4].
+    struct Joined {
+        float4 weighted;
+        float largest;
+        float sum;
+    };
+    __device__ __forceinline__ Joined join(int quad, int warps, int heads) const {
+        const int head = quad / (kDim / 4);
+        float tops[kWarps];
         float top = kHidden;
-        for (int w = 0; w < warps; ++w) top = fmaxf(top, largest[w][head]);
-        float all = 0.0F;
-        for (int w = 0; w < warps; ++w) {
-            all = fmaf(sums[w][head], power_of_two(largest[w][head] - top), all);
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) {
+            tops[w] = w < warps ? largest[w][head] : kHidden;
+            top = fmaxf(top, tops[w]);
         }
-        result.largest[head] = top;
-        result.sums[head] = all;
+        Joined all = {make_float4(0.0F, 0.0F, 0.0F, 0.0F), top, 0.0F};
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) {
+            if (w >= warps) break;
+            const float factor = power_of_two(tops[w] - top);
+            const float4 one =
+                reinterpret_cast<const float4*>(weighted)[w * heads * (kDim / 4) + quad];
+            all.sum = fmaf(sums[w][head], factor, all.sum);
+            all.weighted.x = fmaf(one.x, factor, all.weighted.x);
+            all.weighted.y = fmaf(one.y, factor, all.weighted.y);
+            all.weighted.z = fmaf(one.z, factor, all.weighted.z);
+            all.weighted.w = fmaf(one.w, factor, all.weighted.w);
+        }
+        return all;
     }
-    __syncthreads();
-    const int count = heads * kDim;
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kWarps * kWarp) {
-        float all = result.weighted[i];
-        for (int w = 1; w < warps; ++w) all += result.weighted[w * count + i];
-        result.weighted[i] = all;
+};
+
+// Four results of a head, divided by its sum and gated.
+template <int kDim>
+__device__ __forceinline__ void write_quad(const AttentionCall& call, const BlockPlace& at,
+                                           int quad, float4 weighted, float sum) {
+    const int head = quad / (kDim / 4);
+    const int d = quad % (kDim / 4) * 4;
+    const std::int64_t first_head = static_cast<std::int64_t>(at.row) * call.heads + at.head;
+    const float inverse = 1.0F / sum;
+    float4 out = make_float4(weighted.x * inverse, weighted.y * inverse, weighted.z * inverse,
+                             weighted.w * inverse);
+    if (call.gated) {
+        const auto gate = *reinterpret_cast<const float4*>(
+            call.q + (first_head + head) * call.query_stride + kDim + d);
+        out.x *= sigmoid(gate.x);
+        out.y *= sigmoid(gate.y);
+        out.z *= sigmoid(gate.z);
+        out.w *= sigmoid(gate.w);
     }
-    __syncthreads();
+    *reinterpret_cast<float4*>(call.out + (first_head + head) * kDim + d) = out;
 }
 
-// Tiles share.begin + warp, + kWarps, ...; the next tile's keys are on their way while one is
-// computed.
+// The end of a block whose warps have put their results: they become the row, or a part of it.
+template <int kDim>
+__device__ void finish_rows(const AttentionCall& call, const BlockPlace& at, int warps, int active,
+                            const WarpResults<kDim>& results) {
+    __shared__ float largest[kTileHeads];
+    __shared__ float sums[kTileHeads];
+    __syncthreads();
+    const int quads = at.heads * (kDim / 4);
+    const BlockResult result{results.weighted, largest, sums};
+    float* part = active > 1 ? part_of(call, at) : nullptr;
+    for (int quad = static_cast<int>(threadIdx.x); quad < quads;
+         quad += WarpResults<kDim>::kWarps * kWarp) {
+        const auto all = results.join(quad, warps, at.heads);
+        if (active == 1) {
+            write_quad<kDim>(call, at, quad, all.weighted, all.sum);
+            continue;
+        }
+        reinterpret_cast<float4*>(part)[quad] = all.weighted;
+        if (quad % (kDim / 4) != 0) continue;
+        float* tail = part + part_result_floats(call.group, call.value_dim) + quad / (kDim / 4);
+        tail[0] = all.largest;
+        tail[kTileHeads] = all.sum;
+    }
+    if (active > 1 && join_written_parts<4>(call, at, active, result)) {
+        write_rows(call, at, result);
+    }
+}
+
+// Tiles begin, + kWarps, ...; the next tile's keys are on their way while one is computed. The
+// first one's are there, and its values where `loaded` says so.
 template <int kDim, class Element>
 __device__ __forceinline__ void attend_tiles(const TileSource& source, int begin, int end,
                                              const uint4* fragments, const float* all_factors,
-                                             KeyTile<kDim, Element>& keys, const char* page,
-                                             WarpState<kDim>& state) {
+                                             KeyTile<kDim, Element>& keys,
+                                             ValueTile<kDim, Element>& values, bool loaded,
+                                             const char* page, WarpState<kDim>& state) {
     constexpr int kWarps = rows_kernel_warps(kDim);
     const int lane = threadIdx.x % kWarp;
     const float factors[2] = {all_factors[lane % 4 * 2], all_factors[lane % 4 * 2 + 1]};
     for (int tile = begin; tile < end; tile += kWarps) {
-        ValueTile<kDim, Element> values;
-        values.load(source, page, tile);
+        if (!loaded) values.load(source, page, tile);
+        loaded = false;
         const bool more = tile + kWarps < end;
         if (more) page = source.page(tile + kWarps);
         float scores[4];
@@ -358,171 +385,78 @@ __device__ __forceinline__ void attend_tiles(const TileSource& source, int begin
     }
 }
 
-// Turns pairs (d, d + kOffset * kWarp) of a head whose element lane + i * kWarp is v[i].
-template <int kOffset, int kPerLane>
-__device__ __forceinline__ void rotate_halves(float (&v)[kPerLane],
-                                              const float2 (&angles)[kPerLane / 2]) {
-#pragma unroll
-    for (int i = 0; i < kOffset; ++i) {
-        const float a = v[i];
-        const float b = v[i + kOffset];
-        v[i] = a * angles[i].x - b * angles[i].y;
-        v[i + kOffset] = a * angles[i].y + b * angles[i].x;
-    }
-}
-
-// prepare_head() of the head at `from`, into `head` of shared memory and `to`. All that it reads is
-// on its way before the first of it is used, where pairs are as models have them: whole heads, or
-// 64 elements of them, in halves.
-template <int kDim>
-__device__ __forceinline__ void prepare_fresh_head(const QkPreparation& preparation,
-                                                   const float* gain, const float* from,
-                                                   float* head, const HeadRow& to) {
-    constexpr int kPerLane = kDim / kWarp;
-    constexpr int kAll = kPerLane / 2;
-    const int lane = threadIdx.x % kWarp;
-    float v[kPerLane];
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) v[i] = from[lane + i * kWarp];
-    const std::int64_t pairs = preparation.rope_pairs;
-    if (preparation.pairing != RotaryPairs::halves || (pairs != kAll * kWarp && pairs != kWarp)) {
-#pragma unroll
-        for (int i = 0; i < kPerLane; ++i) head[lane + i * kWarp] = v[i];
-        __syncwarp();
-        prepare_head(preparation, gain, 0, kDim, head, to);
-        return;
-    }
-    float2 angles[kAll];
-#pragma unroll
-    for (int i = 0; i < kAll; ++i) {
-        if (i * kWarp >= pairs) break;
-        angles[i] = reinterpret_cast<const float2*>(preparation.rope_table)[lane + i * kWarp];
-    }
-    if (gain != nullptr) {
-        float gains[kPerLane];
-        float squares = 0.0F;
-#pragma unroll
-        for (int i = 0; i < kPerLane; ++i) gains[i] = __ldg(gain + lane + i * kWarp);
-#pragma unroll
-        for (int i = 0; i < kPerLane; ++i) squares = fmaf(v[i], v[i], squares);
-        const float factor = inverse_rms(warp_sum(squares), kDim, preparation.epsilon);
-#pragma unroll
-        for (int i = 0; i < kPerLane; ++i) v[i] *= factor * gains[i];
-    }
-    if (pairs == kWarp) {
-        rotate_halves<1>(v, angles);
-    } else {
-        rotate_halves<kAll>(v, angles);
-    }
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) {
-        head[lane + i * kWarp] = v[i];
-        to.put(lane + i * kWarp, v[i]);
-    }
-}
-
-// The fresh row of the step: a warp prepares each of the block's query heads in `heads`, and where
-// the block has the row's position (`stores`), one the key and one the value, into the page.
-template <int kDim, class Element>
-__device__ void prepare_fresh_row(const AttentionCall& call, const BlockPlace& at, int position,
-                                  bool stores, float* heads) {
-    const int lane = threadIdx.x % kWarp;
-    constexpr bool kCodes = std::is_same_v<Element, std::int8_t>;
-    const int tasks = at.heads + (stores ? 2 : 0);
-    const auto stored = [&](std::size_t offset) {
-        char* page = static_cast<char*>(call.step.pages[position / static_cast<int>(kPageTokens)]);
-        const int row = position % static_cast<int>(kPageTokens) * call.kv_heads + at.kv_head;
-        return HeadRow{page + offset + static_cast<std::size_t>(row * kDim) * sizeof(__half), true};
-    };
-    const auto coded = [&](std::size_t offset, const CodedRow& places) {
-        char* page = static_cast<char*>(call.step.pages[position / static_cast<int>(kPageTokens)]);
-        return page + offset + position % static_cast<int>(kPageTokens) * places.bytes;
-    };
-    for (int n = threadIdx.x / kWarp; n < tasks; n += rows_kernel_warps(kDim)) {
-        if constexpr (kCodes) {
-            if (n > at.heads) {
-                store_codes(call.fresh_v + at.kv_head * kDim, kDim,
-                            coded(call.v_offset, call.coded_v), call.coded_v, at.kv_head,
-                            call.kv_heads);
-                continue;
-            }
-        } else if (n > at.heads) {
-            const HeadRow to = stored(call.v_offset);
-            for (int d = lane; d < kDim; d += kWarp) {
-                to.put(d, call.fresh_v[at.kv_head * kDim + d]);
-            }
-            continue;
-        }
-        const bool key = n == at.heads;
-        const float* from =
-            key ? call.fresh_k + at.kv_head * kDim : call.q + (at.head + n) * call.query_stride;
-        float* head = heads + n * kDim;
-        prepare_fresh_head<kDim>(call.preparation,
-                                 key ? call.preparation.k_gain : call.preparation.q_gain, from,
-                                 head, key && !kCodes ? stored(call.k_offset) : HeadRow{});
-        if constexpr (kCodes) {
-            if (!key) continue;
-            __syncwarp();
-            store_codes(head, kDim, coded(call.k_offset, call.coded_k), call.coded_k, at.kv_head,
-                        call.kv_heads);
-        }
-    }
-    __syncthreads();
-}
-
-// Grid: splits, kv_heads * head_tiles, rows of the launch.
+// Grid: kv_heads * head_tiles, splits, rows of the launch: blocks that have positions however few
+// there are start first.
 template <int kDim, class Element>
 __global__ void __launch_bounds__(rows_kernel_warps(kDim) * kWarp, 1)
     attention_rows_kernel(const __grid_constant__ AttentionCall call) {
     constexpr int kWarps = rows_kernel_warps(kDim);
     extern __shared__ uint4 shared[];
     __shared__ float factors[kTileHeads];
-    __shared__ float largest[kTileHeads];
-    __shared__ float sums[kTileHeads];
+    __shared__ float largest[kWarps][kTileHeads];
+    __shared__ float sums[kWarps][kTileHeads];
     let_next_start();
     // The step's own memory is written before its first kernel starts.
     const BlockPlace at = block_place(call);
     const int last = static_cast<int>(call.step.head->first) + at.row;
     const int tiles = last / kRowsTile + 1;
     const PositionShare share =
-        share_positions(tiles, kWarps, static_cast<int>(gridDim.x), at.split);
+        share_positions(tiles, kWarps, static_cast<int>(gridDim.y), at.split);
     if (share.begin == share.end) return;
     const TileSource source{&call, at.kv_head, last};
-    const int begin = share.begin + static_cast<int>(threadIdx.x) / kWarp;
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    const int begin = share.begin + warp;
     const bool fresh = call.fresh_k != nullptr;
     const bool stores = fresh && share.end == tiles;
     KeyTile<kDim, Element> keys;
+    ValueTile<kDim, Element> values;
     const char* page = begin < share.end ? source.page(begin) : nullptr;
     // Rows of earlier steps can be asked for before this step's row is there, which a tile of
     // halves gets afterwards.
     constexpr bool kPatches = std::is_same_v<Element, __half>;
     const bool early = fresh && begin < min(share.end, kPatches ? tiles : tiles - 1);
-    if (early) keys.load(source, page, begin);
-    wait_for_previous();
+    if (early) {
+        keys.load(source, page, begin);
+        if constexpr (kPatches) values.load(source, page, begin);
+    }
+    auto* own = reinterpret_cast<float*>(shared + kDim / 16 * kWarp);
+    float* work = own + 2 * kDim;
     const bool late = begin < share.end && !early;
-    if (late && !stores) keys.load(source, page, begin);
-    auto* work = reinterpret_cast<float*>(shared + kDim / 16 * kWarp);
     if (fresh) {
-        prepare_fresh_row<kDim, Element>(call, at, last, stores, work);
-        place_queries<kDim>(work, kDim, at.heads, call.scale, shared, factors);
+        OwnRow<kDim, Element> row(call, at, last, stores);
+        wait_for_previous();
+        if (late && !stores) keys.load(source, page, begin);
+        row.prepare(shared, factors, own, work);
     } else {
-        const std::int64_t head = static_cast<std::int64_t>(at.row) * call.heads + at.head;
-        place_queries<kDim>(call.q + head * call.query_stride, call.query_stride, at.heads,
-                            call.scale, shared, factors);
+        wait_for_previous();
+        if (late && !stores) keys.load(source, page, begin);
+        const float* q =
+            call.q + (static_cast<std::int64_t>(at.row) * call.heads + at.head) * call.query_stride;
+        for (int n = warp; n < kTileHeads; n += kWarps) {
+            if (n >= at.heads) {
+                place_nothing<kDim>(n, shared, factors);
+                continue;
+            }
+            HeadQuads<kDim> head;
+            head.load(q + n * call.query_stride);
+            place_head<kDim>(head, n, call.scale, shared, factors);
+        }
     }
     __syncthreads();
     if (late && stores) keys.load(source, page, begin);
     if constexpr (kPatches) {
         if (early && begin == tiles - 1) {
-            keys.put_fresh(last % kRowsTile, work + at.heads * kDim);
+            keys.put_fresh(last % kRowsTile, own);
+            values.put_fresh(last % kRowsTile, own + kDim);
         }
     }
     WarpState<kDim> state;
     state.clear();
-    attend_tiles<kDim, Element>(source, begin, share.end, shared, factors, keys, page, state);
-    const BlockResult result{work, largest, sums};
-    join_warps<kDim>(state, min(kWarps, share.end - share.begin), at.heads, result);
-    finish_block<4>(call, at, share.active, result);
+    attend_tiles<kDim, Element>(source, begin, share.end, shared, factors, keys, values,
+                                kPatches && early, page, state);
+    const WarpResults<kDim> results{work, largest, sums};
+    if (begin < share.end) results.put(state, at.heads);
+    finish_rows<kDim>(call, at, min(kWarps, share.end - share.begin), share.active, results);
 }
 
 #endif

@@ -115,14 +115,14 @@ struct BlockPlace {
 };
 __device__ __forceinline__ BlockPlace block_place(const AttentionCall& call) {
     BlockPlace at;
-    const int tiles = static_cast<int>(gridDim.y);
-    const int tile = static_cast<int>(blockIdx.y);
+    const int tiles = static_cast<int>(gridDim.x);
+    const int tile = static_cast<int>(blockIdx.x);
     const int in_group = tile % call.head_tiles * kTileHeads;
     at.row = call.row_begin + static_cast<int>(blockIdx.z);
     at.kv_head = tile / call.head_tiles;
     at.head = at.kv_head * call.group + in_group;
     at.heads = call.group - in_group < kTileHeads ? call.group - in_group : kTileHeads;
-    at.split = static_cast<int>(blockIdx.x);
+    at.split = static_cast<int>(blockIdx.y);
     at.tile = static_cast<int>(blockIdx.z) * tiles + tile;
     return at;
 }
@@ -230,29 +230,44 @@ __device__ void join_parts(const AttentionCall& call, const BlockPlace& at, cons
     __syncthreads();
 }
 
-// The end of a block that has positions: its part becomes the rows, or joins the others' parts.
-// kVector: 4 where value_dim is a multiple of 4. All threads of the block call it, after a barrier.
+// Where a block's part lies.
+__device__ __forceinline__ float* part_of(const AttentionCall& call, const BlockPlace& at) {
+    const std::int64_t number = static_cast<std::int64_t>(at.tile) * gridDim.y + at.split;
+    return call.partials + number * part_floats(call.group, call.value_dim);
+}
+
+// Of blocks that have written their parts: true in the one that then has all of them in `result`.
+// kVector: 4 where value_dim is a multiple of 4. All threads of the block call it.
+template <int kVector>
+__device__ bool join_written_parts(const AttentionCall& call, const BlockPlace& at, int active,
+                                   const BlockResult& result) {
+    const std::int64_t stride = part_floats(call.group, call.value_dim);
+    float* parts = call.partials + static_cast<std::int64_t>(at.tile) * gridDim.y * stride;
+    unsigned* counters = call.counters + static_cast<std::int64_t>(at.tile) * kCountersPerTile;
+    const int size = team_size(active);
+    const int team = at.split / size;
+    const int teams = (active + size - 1) / size;
+    const int left = active - team * size;
+    const int members = left < size ? left : size;
+    if (!last_to_arrive(counters + 1 + team, members)) return false;
+    float* team_part = parts + static_cast<std::int64_t>(team) * size * stride;
+    join_parts<kVector>(call, at, team_part, stride, members, result);
+    if (teams > 1) {
+        write_part(call, at, result, team_part);
+        if (!last_to_arrive(counters, teams)) return false;
+        join_parts<kVector>(call, at, parts, stride * size, teams, result);
+    }
+    return true;
+}
+
+// The end of a block that has positions: its part becomes the rows, or joins the others' parts. All
+// threads of the block call it, after a barrier.
 template <int kVector>
 __device__ void finish_block(const AttentionCall& call, const BlockPlace& at, int active,
                              const BlockResult& result) {
     if (active > 1) {
-        const std::int64_t stride = part_floats(call.group, call.value_dim);
-        float* parts = call.partials + static_cast<std::int64_t>(at.tile) * gridDim.x * stride;
-        unsigned* counters = call.counters + static_cast<std::int64_t>(at.tile) * kCountersPerTile;
-        write_part(call, at, result, parts + at.split * stride);
-        const int size = team_size(active);
-        const int team = at.split / size;
-        const int teams = (active + size - 1) / size;
-        const int left = active - team * size;
-        const int members = left < size ? left : size;
-        if (!last_to_arrive(counters + 1 + team, members)) return;
-        float* team_part = parts + static_cast<std::int64_t>(team) * size * stride;
-        join_parts<kVector>(call, at, team_part, stride, members, result);
-        if (teams > 1) {
-            write_part(call, at, result, team_part);
-            if (!last_to_arrive(counters, teams)) return;
-            join_parts<kVector>(call, at, parts, stride * size, teams, result);
-        }
+        write_part(call, at, result, part_of(call, at));
+        if (!join_written_parts<kVector>(call, at, active, result)) return;
     }
     write_rows(call, at, result);
 }

@@ -210,6 +210,10 @@ void launch_attention(cudaStream_t stream, const StepView& step, const Attention
     const bool fast = fits_products(shape, q, out);
     if (fresh != nullptr) {
         STRATA_INVARIANT(stores_fresh_row(shape, q, out));
+        STRATA_INVARIANT(is_aligned(fresh->k.values) && is_aligned(fresh->v.values) &&
+                         is_aligned(fresh->preparation.q_gain) &&
+                         is_aligned(fresh->preparation.k_gain) &&
+                         is_aligned(fresh->preparation.rope_table));
         call.fresh_k = fresh->k.values;
         call.fresh_v = fresh->v.values;
         call.preparation = fresh->preparation;
@@ -224,8 +228,8 @@ void launch_attention(cudaStream_t stream, const StepView& step, const Attention
     const std::int64_t most = rows_per_launch(q.rows, splits);
     for (std::int64_t row = 0; row < q.rows; row += most) {
         call.row_begin = static_cast<int>(row);
-        const dim3 grid(static_cast<unsigned>(splits),
-                        static_cast<unsigned>(shape.kv_heads * head_tiles(shape)),
+        const dim3 grid(static_cast<unsigned>(shape.kv_heads * head_tiles(shape)),
+                        static_cast<unsigned>(splits),
                         static_cast<unsigned>(std::min(most, q.rows - row)));
         start_split(stream, grid, call, fast, shape.kv_type);
     }
