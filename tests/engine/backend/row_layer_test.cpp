@@ -314,3 +314,48 @@ TEST_CASE("a row is multiplied by weights of several types at once") {
         }
     }
 }
+
+// On a chip of 132 multiprocessors 2,112 warps take two rows at a time, up to four pieces of 1,024
+// columns of each at once: some here have a second pair, and all of them more pieces than that.
+TEST_CASE(
+    "a row is multiplied by more rows than there are warps, longer than a warp takes at once") {
+    constexpr std::int64_t kRows = 4301;
+    constexpr std::int64_t kCols = 6144;
+    const std::vector<float> in = make_rows(1, kCols, 47);
+    for (const ElementType type : {ElementType::q4_k, ElementType::q6_k}) {
+        const auto stored = make_stored(type, kCols, kRows, 1, 71);
+        for (const NamedDevice& on : devices()) {
+            INFO(element_type_name(type) << ", " << on.name);
+            const auto weight = upload(*on.device, *stored);
+            const DeviceRows x(*on.device, in, kCols);
+            const DeviceRows y(*on.device, 1, kRows);
+            const TokenIds ids(1, 0);
+            on.device->ops().begin({ids, 0, {}, nullptr});
+            const Projection product{weight.get(), nullptr, y, false};
+            on.device->ops().linear(x, {&product, 1});
+            check_sums("sums", y.read(), *stored, seen(type, in), {});
+        }
+    }
+}
+
+// A thread has up to 24 elements of 12,288 at once.
+TEST_CASE("a row of more elements than a block takes at once is brought into the weights' form") {
+    constexpr std::int64_t kRows = 96;
+    for (const std::int64_t cols : {12288, 12320, 25600}) {
+        const std::vector<float> in = make_rows(1, cols, 48);
+        for (const ElementType type : {ElementType::q4_0, ElementType::q8_0, ElementType::f16}) {
+            const auto stored = make_stored(type, cols, kRows, 1, 72);
+            for (const NamedDevice& on : devices()) {
+                INFO(element_type_name(type) << ", " << cols << ", " << on.name);
+                const auto weight = upload(*on.device, *stored);
+                const DeviceRows x(*on.device, in, cols);
+                const DeviceRows y(*on.device, 1, kRows);
+                const TokenIds ids(1, 0);
+                on.device->ops().begin({ids, 0, {}, nullptr});
+                const Projection product{weight.get(), nullptr, y, false};
+                on.device->ops().linear(x, {&product, 1});
+                check_sums("sums", y.read(), *stored, seen(type, in), {});
+            }
+        }
+    }
+}

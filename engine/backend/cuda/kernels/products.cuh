@@ -57,11 +57,12 @@ struct GlobalCodes {
     }
 };
 
-// Adds to sum[r][t] the products of groups lane, lane + 32 ... of weight row r with token t. Where
-// rows are whole tiles, load_tiles() finds a lane's bytes without a division.
-template <ElementType kType, int kTokens>
+// Adds to sum[r][t] the products of groups lane, lane + 32 ... of weight row r with token t, kTurn
+// of them under way at a time. Where rows are whole tiles, load_tiles() finds a lane's bytes
+// without a division.
+template <ElementType kType, int kTokens, int kGroups = kDepth<kType, kTokens>>
 struct QuantisedRowsProduct {
-    static constexpr int kTurn = kDepth<kType, kTokens>;
+    static constexpr int kTurn = kGroups;
     RawGroup<kType> raw[kWarpRows][kTurn];
 
     __device__ __forceinline__ void load(const Planes (&planes)[kWarpRows],

@@ -1,6 +1,7 @@
 // Products of weights with one row (launch/row_products.hpp). As many blocks as the chip holds at
 // once, their teams of warps taking row pairs in turn. The first pair's weights are on their way
-// while the block waits for its input and prepares it in shared memory.
+// while the block waits for its input and prepares it in shared memory, those of the next pair
+// while the one before it is summed up and written.
 //
 // A team is one warp where there are row pairs for all of them. Where there are fewer, or so few
 // more that half of the warps would have twice as many as the others, 2 or 4 warps share a pair:
@@ -18,16 +19,25 @@ namespace strata::cuda {
 // the row: 4.3 instead of 2.6 us for 12,288 values.
 constexpr int kRowThreads = 512;
 constexpr int kRowWarps = kRowThreads / kWarp;
-// Times four elements of a normed row that a thread keeps in registers: rows of up to 8,192.
-constexpr int kNormFours = 4;
-constexpr int kRowFours = 3;  // the same of a row as it is, which may be longer than they hold
+// Times eight elements of a normed row that a thread keeps in registers: rows of up to 8,192.
+constexpr int kNormEights = 2;
+constexpr int kRowEights = 3;  // the same of a row as it is, which may be longer than they hold
 
+// Groups of a row that a lane has under way. All that is under way has a place in the first-level
+// cache: beyond what that takes, loads only stand in the way of the row's. Q6_K's groups are half
+// as large again as Q4_K's: 2, or 3 where that is a part of the row's tiles, instead of 4.
+template <ElementType kType>
+constexpr int kRowGroups = kType == ElementType::q6_k ? 2 : kDepth<kType, 1>;
+constexpr int kThirdGroups = 3;
+
+// What a block needs for its first loads comes first: parameters are fetched line by line. Fixed
+// width on purpose: device code compares and multiplies 32 bits in one instruction.
 struct RowWork {
-    ProductPart parts[kProductPartsMax];
-    std::int64_t first_pair[kProductPartsMax + 1];
-    int count;
-    int team;  // warps that share a row pair: 1, 2 or 4
+    std::int32_t pairs;      // row pairs of all parts
+    std::int32_t team_bits;  // 2^this many warps share a pair: 1, 2 or 4
     RowInput input;
+    std::int32_t first_pair[kProductPartsMax + 1];
+    ProductPart parts[kProductPartsMax];
 };
 
 // Codes in shared memory: the first 16 of all groups, then the second 16, so that neighbouring
@@ -45,6 +55,10 @@ struct SharedCodes {
     }
 };
 
+__device__ __forceinline__ SharedCodes shared_codes(int4* at, std::uint32_t groups) {
+    return {at, at + groups, reinterpret_cast<float2*>(at + 2 * groups)};
+}
+
 __device__ __forceinline__ float row_block_sum(float value) {
     __shared__ float4 sums[kRowWarps / 4];
     value = warp_sum(value);
@@ -56,107 +70,123 @@ __device__ __forceinline__ float row_block_sum(float value) {
     return total;
 }
 
-__device__ __forceinline__ void scale_four(float4& v, const float4& gain, float factor) {
-    v.x *= factor * gain.x;
-    v.y *= factor * gain.y;
-    v.z *= factor * gain.z;
-    v.w *= factor * gain.w;
-}
+// Eight neighbouring elements of a row.
+struct Eight {
+    float of[8];
 
-// Eight lanes make the codes of a group, four elements each. `i`: which four of the row.
-__device__ __forceinline__ void write_codes(const float4& v, int i, bool inside,
-                                            const SharedCodes& out) {
-    float largest = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
-#pragma unroll
-    for (int step = 1; step < 8; step *= 2) {
-        largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
+    // Number i of the row; zeros where it is not `inside`.
+    __device__ __forceinline__ static Eight load(const float* row, int i, bool inside) {
+        Eight out{};
+        if (!inside) return out;
+        const auto* at = reinterpret_cast<const float4*>(row) + 2 * i;
+        const float4 one = at[0];
+        const float4 other = at[1];
+        return {{one.x, one.y, one.z, one.w, other.x, other.y, other.z, other.w}};
     }
-    const CodeScale scale = code_scale(largest);
-    const int c0 = __float2int_rn(__fmul_rn(v.x, scale.inverse));
-    const int c1 = __float2int_rn(__fmul_rn(v.y, scale.inverse));
-    const int c2 = __float2int_rn(__fmul_rn(v.z, scale.inverse));
-    const int c3 = __float2int_rn(__fmul_rn(v.w, scale.inverse));
-    int total = c0 + c1 + c2 + c3;
+};
+
+// The codes of the row: four lanes make those of a group. `i`: which eight of the row.
+__device__ __forceinline__ void write_codes(const Eight& v, int i, bool inside,
+                                            const SharedCodes& out) {
+    float largest = 0.0F;
 #pragma unroll
-    for (int step = 1; step < 8; step *= 2) total += __shfl_xor_sync(kAllLanes, total, step);
+    for (const float one : v.of) largest = fmaxf(largest, fabsf(one));
+    largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+    const CodeScale scale = code_scale(largest);
+    unsigned words[2];
+#pragma unroll
+    for (int w = 0; w < 2; ++w) {
+        const auto code = [&](int e) {
+            return static_cast<unsigned>(__float2int_rn(__fmul_rn(v.of[4 * w + e], scale.inverse)));
+        };
+        constexpr unsigned kFirstBytes = 0x0040;
+        constexpr unsigned kFirstHalves = 0x5410;
+        words[w] = __byte_perm(__byte_perm(code(0), code(1), kFirstBytes),
+                               __byte_perm(code(2), code(3), kFirstBytes), kFirstHalves);
+    }
+    constexpr int kOnes = 0x01010101;
+    int total = __dp4a(static_cast<int>(words[0]), kOnes, 0);
+    total = __dp4a(static_cast<int>(words[1]), kOnes, total);
+    total += __shfl_xor_sync(kAllLanes, total, 1);
+    total += __shfl_xor_sync(kAllLanes, total, 2);
     if (!inside) return;
-    const int group = i / 8;
-    const int place = i % 8;
-    int4* half = place < 4 ? out.first : out.second;
-    reinterpret_cast<int*>(half + group)[place % 4] =
-        (c0 & 0xff) | (c1 & 0xff) << 8 | (c2 & 0xff) << 16 | c3 << 24;
+    const int group = i / 4;
+    const int place = i % 4;
+    int4* half = place < 2 ? out.first : out.second;
+    reinterpret_cast<uint2*>(half + group)[place % 2] = make_uint2(words[0], words[1]);
     if (place == 0) {
         out.scaled[group] =
             make_float2(scale.step, __fmul_rn(scale.step, static_cast<float>(total)));
     }
 }
 
-// Calls write(four elements, which four, inside) for all of the row, normed if it is to be. All
+// Calls write(eight elements, which eight, inside) for all of the row, normed if it is to be. All
 // threads call together. wait_for_previous() is called inside, after the gains are on their way.
 template <class Write>
 __device__ __forceinline__ void prepare_row(const RowInput& input, const Write& write) {
-    const int fours = static_cast<int>(input.cols / 4);
-    const auto* x = reinterpret_cast<const float4*>(input.x);
-    const float4 zero = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-    if (input.gain == nullptr) {
-        wait_for_previous();
-        for (int base = 0; base < fours; base += kRowFours * kRowThreads) {
-            float4 v[kRowFours];
+    const int eights = static_cast<int>(input.cols / 8);
+    const auto thread = static_cast<int>(threadIdx.x);
+    Eight v[kRowEights];
+    Eight gain[kNormEights];
+    const auto load_row = [&](int base) {
 #pragma unroll
-            for (int n = 0; n < kRowFours; ++n) {
-                const int i = base + n * kRowThreads + static_cast<int>(threadIdx.x);
-                v[n] = i < fours ? x[i] : zero;
-            }
-#pragma unroll
-            for (int n = 0; n < kRowFours; ++n) {
-                const int i = base + n * kRowThreads + static_cast<int>(threadIdx.x);
-                if (base + n * kRowThreads >= fours) break;
-                write(v[n], i, i < fours);
-            }
+        for (int n = 0; n < kRowEights; ++n) {
+            const int i = base + n * kRowThreads + thread;
+            v[n] = Eight::load(input.x, i, i < eights);
         }
-        return;
-    }
-    float4 gain[kNormFours];
-    float4 v[kNormFours];
+    };
+    if (input.gain != nullptr) {
 #pragma unroll
-    for (int n = 0; n < kNormFours; ++n) {
-        const int i = n * kRowThreads + static_cast<int>(threadIdx.x);
-        gain[n] = i < fours ? __ldg(reinterpret_cast<const float4*>(input.gain) + i) : zero;
+        for (int n = 0; n < kNormEights; ++n) {
+            const int i = n * kRowThreads + thread;
+            gain[n] = Eight::load(input.gain, i, i < eights);
+        }
     }
     wait_for_previous();
-    float squares = 0.0F;
+    load_row(0);
+    if (input.gain != nullptr) {
+        float squares = 0.0F;
 #pragma unroll
-    for (int n = 0; n < kNormFours; ++n) {
-        const int i = n * kRowThreads + static_cast<int>(threadIdx.x);
-        v[n] = i < fours ? x[i] : zero;
-        squares += v[n].x * v[n].x + v[n].y * v[n].y + v[n].z * v[n].z + v[n].w * v[n].w;
+        for (int n = 0; n < kNormEights; ++n) {
+#pragma unroll
+            for (const float one : v[n].of) squares += one * one;
+        }
+        const float factor =
+            inverse_rms(row_block_sum(squares), static_cast<int>(input.cols), input.epsilon);
+#pragma unroll
+        for (int n = 0; n < kNormEights; ++n) {
+#pragma unroll
+            for (int e = 0; e < 8; ++e) v[n].of[e] *= factor * gain[n].of[e];
+        }
     }
-    const float factor =
-        inverse_rms(row_block_sum(squares), static_cast<int>(input.cols), input.epsilon);
+#pragma unroll 1
+    for (int base = 0; base < eights; base += kRowEights * kRowThreads) {
+        if (base > 0) load_row(base);
 #pragma unroll
-    for (int n = 0; n < kNormFours; ++n) {
-        const int i = n * kRowThreads + static_cast<int>(threadIdx.x);
-        if (n * kRowThreads >= fours) break;
-        scale_four(v[n], gain[n], factor);
-        write(v[n], i, i < fours);
+        for (int n = 0; n < kRowEights; ++n) {
+            const int i = base + n * kRowThreads + thread;
+            if (base + n * kRowThreads >= eights) break;
+            write(v[n], i, i < eights);
+        }
     }
 }
 
 // The two weight rows of a pair: neighbours of one part, or a gate row and its up row.
 struct RowPair {
     int part = 0;
-    std::int64_t first = 0;
+    int first = 0;
     bool both = true;
 };
 template <bool kGated>
-__device__ __forceinline__ RowPair row_pair(const RowWork& work, std::int64_t pair) {
+__device__ __forceinline__ RowPair row_pair(const RowWork& work, int pair) {
     RowPair out;
     if constexpr (kGated) {
         out.first = pair;
     } else {
         while (pair >= work.first_pair[out.part + 1]) ++out.part;
         out.first = (pair - work.first_pair[out.part]) * kWarpRows;
-        out.both = out.first + 1 < work.parts[out.part].rows;
+        out.both = out.first + 1 < static_cast<int>(work.parts[out.part].rows);
     }
     return out;
 }
@@ -197,33 +227,34 @@ __device__ __forceinline__ void write_pair(const RowWork& work, const RowPair& p
     }
 }
 
-// Where a warp stands in its team, and the sums of the team.
+// Where a warp stands in its team of 2^bits warps, and the sums of the team.
 class Team {
   public:
-    __device__ __forceinline__ explicit Team(int size) : size_(size) {}
+    __device__ __forceinline__ explicit Team(int bits) : bits_(bits) {}
 
-    __device__ __forceinline__ int member() const { return warp() % size_; }
+    __device__ __forceinline__ int member() const { return warp() & (size() - 1); }
     // Where this member's part of `count` begins; of the next member with 1 as `next`.
     __device__ __forceinline__ int part_begin(int count, int next = 0) const {
-        return (member() + next) * count / size_;
+        return (member() + next) * count >> bits_;
     }
     // Of all teams of `blocks` blocks, seen from block `block`.
     __device__ __forceinline__ int number(int block) const {
-        return block * (kRowWarps / size_) + warp() / size_;
+        return block * (kRowWarps >> bits_) + (warp() >> bits_);
     }
-    __device__ __forceinline__ int count(int blocks) const { return blocks * (kRowWarps / size_); }
+    __device__ __forceinline__ int count(int blocks) const { return blocks * (kRowWarps >> bits_); }
 
     // The members' values together, in the first one.
     __device__ __forceinline__ float2 sum(float2 mine) {
-        if (size_ == 1) return mine;
+        if (bits_ == 0) return mine;
         // Two places: a member that goes on may write the next pair's sums before these are read.
         __shared__ float2 places[2][kRowWarps];
         float2* all = places[turn_];
         turn_ ^= 1;
         if (threadIdx.x % kWarp == 0) all[warp()] = mine;
-        asm volatile("bar.sync %0, %1;" ::"r"(1 + warp() / size_), "r"(size_ * kWarp) : "memory");
+        asm volatile("bar.sync %0, %1;" ::"r"(1 + (warp() >> bits_)), "r"(kWarp << bits_)
+                     : "memory");
         if (member() != 0) return mine;
-        for (int other = 1; other < size_; ++other) {
+        for (int other = 1; other < size(); ++other) {
             mine.x += all[warp() + other].x;
             mine.y += all[warp() + other].y;
         }
@@ -232,37 +263,36 @@ class Team {
 
   private:
     __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
-    int size_;
+    __device__ __forceinline__ int size() const { return 1 << bits_; }
+    int bits_;
     int turn_ = 0;
 };
 
 // Block `block` of `blocks` that share the work. kWhole: rows are whole tiles; else teams have one
 // warp.
-template <ElementType kType, bool kGated, bool kWhole>
+template <ElementType kType, bool kGated, bool kWhole, int kGroups = kRowGroups<kType>>
 __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int block, int blocks) {
     extern __shared__ int4 shared[];
     let_next_start();
-    using Product = QuantisedRowsProduct<kType, 1>;
+    using Product = QuantisedRowsProduct<kType, 1, kGroups>;
     constexpr int kTileBytes = tile_layout(kType).bytes;
     const auto groups = static_cast<std::uint32_t>(work.input.cols / kGroupElements);
-    const SharedCodes codes{shared, shared + groups,
-                            reinterpret_cast<float2*>(shared + 2 * groups)};
+    const SharedCodes codes = shared_codes(shared, groups);
     const std::uint32_t* grid = shared_grid<kType>();
-    const int total = static_cast<int>(work.first_pair[work.count]);
-    Team team(kWhole ? work.team : 1);
-    const int stride = team.count(blocks);
+    Team team(kWhole ? work.team_bits : 0);
     int at = team.number(block);
+    const auto lane = threadIdx.x % kWarp;
     const auto tiles = static_cast<int>(groups / kTileGroups);
     const int first_tile = team.part_begin(tiles);
     const int last_tile = team.part_begin(tiles, 1);
-    const auto lane = threadIdx.x % kWarp;
     Product product;
     Planes planes[kWarpRows];
     std::uint32_t start[kWarpRows];
     const std::uint8_t* tile[kWarpRows];
     RowPair pair;
+    RowPair now;
     const auto go_on = [&] {
-        if (at >= total) return;
+        if (at >= work.pairs) return;
         pair = row_pair<kGated>(work, at);
         std::int64_t row[kWarpRows];
         locate<kGated>(work, pair, planes, row);
@@ -277,39 +307,45 @@ __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int 
             product.load(planes, start, lane, groups);
         }
     };
-    go_on();
-    prepare_row(work.input,
-                [&](const float4& v, int i, bool inside) { write_codes(v, i, inside, codes); });
-    __syncthreads();
-    constexpr std::uint32_t kFirstRow[1] = {0};
-    while (at < total) {
-        const RowPair now = pair;
-        const float base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
-        float sum[kWarpRows][1] = {};
+    float base = 0.0F;
+    float sum[kWarpRows][1];
+#pragma unroll 1
+    for (bool prepared = false;; at += team.count(blocks)) {
+        go_on();
+        if (prepared) {
+            const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
+            if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
+        } else {
+            prepare_row(work.input, [&](const Eight& v, int i, bool inside) {
+                write_codes(v, i, inside, codes);
+            });
+            __syncthreads();
+            prepared = true;
+        }
+        if (at >= work.pairs) return;
+        now = pair;
+        base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
+        sum[0][0] = sum[1][0] = 0.0F;
+        constexpr std::uint32_t kFirstRow[1] = {0};
         if constexpr (kWhole) {
-            const std::uint32_t end = static_cast<std::uint32_t>(last_tile) * kTileGroups;
             for (int done = first_tile; done < last_tile; done += Product::kTurn) {
                 if (done > first_tile) product.load_tiles(tile, last_tile - done);
 #pragma unroll
                 for (int r = 0; r < kWarpRows; ++r) tile[r] += Product::kTurn * kTileBytes;
-                product.add(codes, kFirstRow, static_cast<std::uint32_t>(done) * kTileGroups + lane,
-                            end, grid, sum);
+                product.add(codes, kFirstRow, static_cast<unsigned>(done * kTileGroups) + lane,
+                            static_cast<unsigned>(last_tile * kTileGroups), grid, sum);
             }
         } else {
             product.run(planes, start, codes, kFirstRow, groups, grid, true, sum);
         }
-        at += stride;
-        go_on();
-        const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
-        if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
     }
 }
 
-template <ElementType kType, bool kGated, bool kWhole>
+template <ElementType kType, bool kGated, bool kWhole, int kGroups = kRowGroups<kType>>
 __global__ void __launch_bounds__(kRowThreads, 1)
     quantised_row_kernel(const __grid_constant__ RowWork work) {
-    multiply_quantised_row<kType, kGated, kWhole>(work, static_cast<int>(blockIdx.x),
-                                                  static_cast<int>(gridDim.x));
+    multiply_quantised_row<kType, kGated, kWhole, kGroups>(work, static_cast<int>(blockIdx.x),
+                                                           static_cast<int>(gridDim.x));
 }
 
 // Two products with the same row by weights of two types, rows of whole tiles: blocks
@@ -336,8 +372,8 @@ __global__ void __launch_bounds__(kRowThreads, 1)
     using Product = FloatRowsProduct<kType, 1>;
     constexpr std::int64_t kBytes = kType == ElementType::f32 ? 4 : 2;
     const std::int64_t cols = work.input.cols;
-    const int total = static_cast<int>(work.first_pair[work.count]);
-    Team team(work.team);
+    const int total = work.pairs;
+    Team team(work.team_bits);
     const int stride = team.count(static_cast<int>(gridDim.x));
     int at = team.number(static_cast<int>(blockIdx.x));
     const auto pieces = static_cast<int>(cols / Product::kElements);
@@ -357,26 +393,36 @@ __global__ void __launch_bounds__(kRowThreads, 1)
         for (int r = 0; r < kWarpRows; ++r) bytes[r] = planes[r].codes + row[r] * cols * kBytes;
         product.load(bytes, first, end);
     };
-    go_on();
-    prepare_row(work.input, [&](const float4& v, int i, bool inside) {
-        if (inside) reinterpret_cast<float4*>(x)[i] = v;
-    });
-    __syncthreads();
     constexpr std::int64_t kFirstRow[1] = {0};
-    while (at < total) {
-        const RowPair now = pair;
-        const float base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
-        float sum[kWarpRows][1] = {};
+    RowPair now;
+    float base = 0.0F;
+    float sum[kWarpRows][1];
+#pragma unroll 1
+    for (bool prepared = false;; at += stride) {
+        go_on();
+        if (prepared) {
+            const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
+            if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
+        } else {
+            prepare_row(work.input, [&](const Eight& v, int i, bool inside) {
+                if (!inside) return;
+                auto* to = reinterpret_cast<float4*>(x) + 2 * i;
+                to[0] = make_float4(v.of[0], v.of[1], v.of[2], v.of[3]);
+                to[1] = make_float4(v.of[4], v.of[5], v.of[6], v.of[7]);
+            });
+            __syncthreads();
+            prepared = true;
+        }
+        if (at >= total) break;
+        now = pair;
+        base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
+        sum[0][0] = sum[1][0] = 0.0F;
         bool loaded = true;
         for (std::int64_t p = first; p < end; p += Product::kTurn * kWarp) {
             if (!loaded) product.load(bytes, p, end);
             loaded = false;
             product.add(x, kFirstRow, cols, p, end, sum);
         }
-        at += stride;
-        go_on();
-        const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
-        if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
     }
 }
 

@@ -281,6 +281,37 @@ __device__ __forceinline__ float add_raw_product(float sum, const RawGroup<kType
         const float min = half_bits(raw.block >> 16) * static_cast<float>(raw.scales >> 8);
         const float products = unbiased(lower + (upper >> 4));
         return add_scaled<kType>(sum, __fmul_rn(scale, products), min, scaled);
+    } else if constexpr (kType == ElementType::q6_k) {
+        // Codes of 0 .. 63 as they are stored; what 32 less of each would give is taken off the
+        // sums. Rows that are computed with the same x share its sums.
+        const auto half = [](unsigned one, unsigned other, unsigned highs, const int4& x) {
+            constexpr unsigned kLow = 0x0f0f0f0fU;
+            constexpr unsigned kHigh = 0x30303030U;
+            constexpr int kOnes = 0x01010101;
+            int ones = __dp4a(x.x, kOnes, __dp4a(x.y, kOnes, 0));
+            ones = __dp4a(x.z, kOnes, __dp4a(x.w, kOnes, ones));
+            const auto quad = [](unsigned low, unsigned high) {
+                return static_cast<int>((low & kLow) | (high & kHigh));
+            };
+            int inner = __dp4a(quad(one, highs << 4), x.x, kBiased);
+            inner = __dp4a(quad(one >> 4, highs << 2), x.y, inner);
+            inner = __dp4a(quad(other, highs), x.z, inner);
+            inner = __dp4a(quad(other >> 4, highs >> 2), x.w, inner);
+            return unbiased(inner - 32 * ones);
+        };
+        const uint4& words = raw.codes[0];
+        const float first = half(words.x, words.y, raw.highs.x, x0);
+        const float second = half(words.z, words.w, raw.highs.y, x1);
+        // Signed bytes as floats: 2^23 + the byte and 128 more.
+        const unsigned scales = raw.scales ^ 0x8080U;
+        const auto signed_byte = [&](unsigned which) {
+            return __fsub_rn(__uint_as_float(__byte_perm(scales, 0x4b000000U, 0x7440U | which)),
+                             8388736.0F);
+        };
+        const float d = half_bits(raw.block);
+        const float inner =
+            __fmaf_rn(d * signed_byte(0), first, __fmul_rn(d * signed_byte(1), second));
+        return add_scaled<kType>(sum, inner, 0.0F, scaled);
     } else {
         return add_product<kType>(sum, decode_group<kType>(raw, grid), x0, x1, scaled);
     }

@@ -28,33 +28,71 @@ bool whole(ElementType type, std::int64_t cols) {
     return !is_float(type) && cols % (std::int64_t{kGroupElements} * kTileGroups) == 0;
 }
 
-// How many warps share a pair: the size with which the busiest of the warps has least to do. What a
-// larger team costs beyond its share is taken for a quarter of a stage for each pair.
-int team_of(std::int64_t pairs, std::int64_t stages, std::int64_t blocks) {
-    int best = 1;
+// How many warps share a pair, as a power of two: the size with which the busiest of the warps has
+// least to do. What a larger team costs beyond its share is taken for a quarter of a stage for each
+// pair.
+constexpr int kTeamBitsMax = 2;
+int team_bits_of(std::int64_t pairs, std::int64_t stages, std::int64_t blocks) {
+    int best = 0;
     std::int64_t least = 0;
-    for (const int size : {1, 2, 4}) {
-        const std::int64_t turns = ceil_div(pairs, blocks * (kRowWarps / size));
+    for (int bits = 0; bits <= kTeamBitsMax; ++bits) {
+        const std::int64_t turns = ceil_div(pairs, blocks * (kRowWarps >> bits));
         const std::int64_t quarters =
-            turns * (4 * ceil_div<std::int64_t>(stages, size) + (size > 1 ? 1 : 0));
-        if (size > 1 && quarters >= least) continue;
-        best = size;
+            turns * (4 * ceil_div<std::int64_t>(stages, 1 << bits) + (bits > 0 ? 1 : 0));
+        if (bits > 0 && quarters >= least) continue;
+        best = bits;
         least = quarters;
     }
     return best;
 }
 
+// Blocks of `held` that should have the first of two works, so that both end together: each takes
+// as long as its busiest warp, which waits for its bytes at every turn. Of shares that are as good
+// as each other, the one nearest to what the bytes ask for.
+std::int64_t first_share(const RowWork& first, ElementType first_type, const RowWork& second,
+                         ElementType second_type, std::int64_t held) {
+    // What a turn costs besides its bytes, in bytes that a warp has in that time.
+    constexpr std::int64_t kTurnBytes = 2500;
+    const auto cost = [](const RowWork& work, ElementType type, std::int64_t blocks) {
+        const std::int64_t stages = stages_of(type, work.input.cols);
+        const int bits = team_bits_of(work.pairs, stages, blocks);
+        const std::int64_t turns = ceil_div<std::int64_t>(work.pairs, blocks * (kRowWarps >> bits));
+        return turns *
+               (ceil_div<std::int64_t>(stages, 1 << bits) * kWarpRows * tile_layout(type).bytes +
+                kTurnBytes);
+    };
+    const auto bytes = [](const RowWork& work, ElementType type) {
+        return std::int64_t{work.pairs} * tile_layout(type).bytes;
+    };
+    const std::int64_t own = bytes(first, first_type);
+    const std::int64_t all = own + bytes(second, second_type);
+    const std::int64_t fair = std::clamp<std::int64_t>((held * own + all / 2) / all, 1, held - 1);
+    std::int64_t best = fair;
+    std::int64_t least = 0;
+    for (std::int64_t away = 0; away < held; ++away) {
+        for (const std::int64_t share : {fair - away, fair + away}) {
+            if (share < 1 || share >= held) continue;
+            const std::int64_t longest =
+                std::max(cost(first, first_type, share), cost(second, second_type, held - share));
+            if (least != 0 && longest >= least) continue;
+            best = share;
+            least = longest;
+        }
+    }
+    return best;
+}
+
 std::int64_t blocks_wanted(const RowWork& work) {
-    return ceil_div<std::int64_t>(work.first_pair[work.count] * work.team, kRowWarps);
+    return ceil_div(std::int64_t{work.pairs} << work.team_bits, std::int64_t{kRowWarps});
 }
 
 template <bool kGated>
 void run(cudaStream_t stream, int multiprocessors, ElementType type, RowWork work) {
     const bool tiled = whole(type, work.input.cols);
-    work.team = 1;
+    work.team_bits = 0;
     if (tiled || is_float(type)) {
-        work.team =
-            team_of(work.first_pair[work.count], stages_of(type, work.input.cols), multiprocessors);
+        work.team_bits =
+            team_bits_of(work.pairs, stages_of(type, work.input.cols), multiprocessors);
     }
     const auto blocks =
         static_cast<unsigned>(std::min<std::int64_t>(blocks_wanted(work), multiprocessors));
@@ -65,7 +103,15 @@ void run(cudaStream_t stream, int multiprocessors, ElementType type, RowWork wor
         });
         return;
     }
+    const std::int64_t tiles = stages_of(type, work.input.cols) >> work.team_bits;
     for_quantised(type, [&](auto tag) {
+        if constexpr (tag.value == ElementType::q6_k) {
+            if (tiled && tiles % kThirdGroups == 0) {
+                launch(stream, blocks, kRowThreads, bytes,
+                       quantised_row_kernel<tag.value, kGated, true, kThirdGroups>, work);
+                return;
+            }
+        }
         launch(stream, blocks, kRowThreads, bytes,
                tiled ? quantised_row_kernel<tag.value, kGated, true>
                      : quantised_row_kernel<tag.value, kGated, false>,
@@ -77,12 +123,13 @@ RowWork work_of(const RowInput& input, std::span<const ProductPart> parts) {
     STRATA_INVARIANT(!parts.empty() && parts.size() <= kProductPartsMax);
     RowWork work{};
     work.input = input;
-    work.count = static_cast<int>(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
         work.parts[i] = parts[i];
         work.first_pair[i + 1] =
-            work.first_pair[i] + ceil_div<std::int64_t>(parts[i].rows, kWarpRows);
+            work.first_pair[i] +
+            static_cast<std::int32_t>(ceil_div<std::int64_t>(parts[i].rows, kWarpRows));
     }
+    work.pairs = work.first_pair[parts.size()];
     return work;
 }
 
@@ -110,7 +157,7 @@ bool takes_row(ElementType type, std::int64_t cols) {
 }
 
 bool takes_normed_row(std::int64_t cols) {
-    return cols <= std::int64_t{4} * kNormFours * kRowThreads;
+    return cols <= std::int64_t{8} * kNormEights * kRowThreads;
 }
 
 void launch_row_products(cudaStream_t stream, int multiprocessors, ElementType type,
@@ -130,20 +177,14 @@ void launch_row_products_of(cudaStream_t stream, int multiprocessors, const RowI
     STRATA_INVARIANT(takes_row_of(first_type, second_type, input.cols));
     RowWork one = work_of(input, first);
     RowWork other = work_of(input, second);
-    // Each has the blocks that its bytes ask for.
-    const auto bytes_of = [](const RowWork& work, ElementType type) {
-        return work.first_pair[work.count] * tile_layout(type).bytes;
-    };
-    const std::int64_t own = bytes_of(one, first_type);
-    const std::int64_t all = own + bytes_of(other, second_type);
     const std::int64_t held = std::max(multiprocessors, 2);
-    const std::int64_t firsts = std::clamp<std::int64_t>((held * own + all / 2) / all, 1, held - 1);
-    const auto share = [&](RowWork& work, ElementType type, std::int64_t most) {
-        work.team = team_of(work.first_pair[work.count], stages_of(type, input.cols), most);
+    const std::int64_t firsts = first_share(one, first_type, other, second_type, held);
+    const auto take = [&](RowWork& work, ElementType type, std::int64_t most) {
+        work.team_bits = team_bits_of(work.pairs, stages_of(type, input.cols), most);
         return static_cast<int>(std::min(blocks_wanted(work), most));
     };
-    const int first_blocks = share(one, first_type, firsts);
-    const int blocks = first_blocks + share(other, second_type, held - firsts);
+    const int first_blocks = take(one, first_type, firsts);
+    const int blocks = first_blocks + take(other, second_type, held - firsts);
     for_two_types(first_type, second_type, [&](auto a, auto b) {
         launch(stream, dim3(static_cast<unsigned>(blocks)), dim3(kRowThreads),
                shared_bytes(first_type, input.cols), two_types_row_kernel<a.value, b.value>, one,
@@ -157,10 +198,9 @@ void launch_gated_row_product(cudaStream_t stream, int multiprocessors, ElementT
     STRATA_INVARIANT(takes_row(type, input.cols));
     RowWork work{};
     work.input = input;
-    work.count = 1;
     work.parts[0] = gate;
     work.parts[1] = up;
-    work.first_pair[1] = gate.rows;
+    work.pairs = work.first_pair[1] = static_cast<std::int32_t>(gate.rows);
     run<true>(stream, multiprocessors, type, work);
 }
 
