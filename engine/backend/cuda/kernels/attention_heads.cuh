@@ -62,18 +62,18 @@ struct HeadQuads {
         float squares = 0.0F;
 #pragma unroll
         for (int i = 0; i < kPerLane; ++i) {
-            squares = fmaf(of[i].x, of[i].x, squares);
-            squares = fmaf(of[i].y, of[i].y, squares);
-            squares = fmaf(of[i].z, of[i].z, squares);
-            squares = fmaf(of[i].w, of[i].w, squares);
+            squares = __fmaf_rn(of[i].x, of[i].x, squares);
+            squares = __fmaf_rn(of[i].y, of[i].y, squares);
+            squares = __fmaf_rn(of[i].z, of[i].z, squares);
+            squares = __fmaf_rn(of[i].w, of[i].w, squares);
         }
         const float factor = inverse_rms(warp_sum(squares), kDim, epsilon);
 #pragma unroll
         for (int i = 0; i < kPerLane; ++i) {
-            of[i].x *= factor * gains.of[i].x;
-            of[i].y *= factor * gains.of[i].y;
-            of[i].z *= factor * gains.of[i].z;
-            of[i].w *= factor * gains.of[i].w;
+            of[i].x = normed(of[i].x, factor, gains.of[i].x);
+            of[i].y = normed(of[i].y, factor, gains.of[i].y);
+            of[i].z = normed(of[i].z, factor, gains.of[i].z);
+            of[i].w = normed(of[i].w, factor, gains.of[i].w);
         }
     }
 };
@@ -117,14 +117,13 @@ __device__ __forceinline__ void place_nothing(int n, uint4* fragments, float* fa
     }
 }
 
-// Turns pairs (a, b) of four elements each.
+// Four elements, turned with the others of their pairs.
 __device__ __forceinline__ float4 turned(const float4& own, const float4& other, bool first,
                                          const float4& angles, const float4& next_angles) {
-    const float sign = first ? -1.0F : 1.0F;
-    return make_float4(own.x * angles.x + sign * other.x * angles.y,
-                       own.y * angles.z + sign * other.y * angles.w,
-                       own.z * next_angles.x + sign * other.z * next_angles.y,
-                       own.w * next_angles.z + sign * other.w * next_angles.w);
+    return make_float4(turned(own.x, other.x, first, angles.x, angles.y),
+                       turned(own.y, other.y, first, angles.z, angles.w),
+                       turned(own.z, other.z, first, next_angles.x, next_angles.y),
+                       turned(own.w, other.w, first, next_angles.z, next_angles.w));
 }
 __device__ __forceinline__ float4 shuffled(const float4& v, int across) {
     return make_float4(
@@ -190,8 +189,9 @@ struct FreshHead {
                 if (4 * Quads::place(i) >= 2 * pairs) break;
                 const float4 a = angles[i][0];
                 const float4 q = v.of[i];
-                v.of[i] = make_float4(q.x * a.x - q.y * a.y, q.x * a.y + q.y * a.x,
-                                      q.z * a.z - q.w * a.w, q.z * a.w + q.w * a.z);
+                v.of[i] = make_float4(
+                    turned(q.x, q.y, true, a.x, a.y), turned(q.y, q.x, false, a.x, a.y),
+                    turned(q.z, q.w, true, a.z, a.w), turned(q.w, q.z, false, a.z, a.w));
             }
         }
         return v;

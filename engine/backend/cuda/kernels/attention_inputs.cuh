@@ -70,23 +70,40 @@ __device__ inline HeadRow stored_head(const StoreCall& call, std::int64_t row, s
     return {page + offset + static_cast<std::size_t>(at) * element, shape.kv_type == KvType::f16};
 }
 
+// One of a pair, turned with `other`; `first`: the one that the sine is taken from. Rounded as it
+// says here wherever a head is prepared, like the norm below: a row has the same bytes whatever
+// stores it.
+__device__ __forceinline__ float turned(float own, float other, bool first, float cosine,
+                                        float sine) {
+    return first ? __fmaf_rn(own, cosine, -__fmul_rn(other, sine))
+                 : __fmaf_rn(other, sine, __fmul_rn(own, cosine));
+}
+
+// An element of a head whose RMS has the inverse `factor`.
+__device__ __forceinline__ float normed(float value, float factor, float gain) {
+    return __fmul_rn(value, __fmul_rn(factor, gain));
+}
+
 // One warp: RMS norm (no gain: none), rotation, and the result in place and into `to`. `row`: of
-// the rotary table.
+// the rotary table. Lanes sum up the squares of four neighbours at a time.
 __device__ inline void prepare_head(const QkPreparation& preparation, const float* gain,
                                     std::int64_t row, std::int64_t dim, float* head,
                                     const HeadRow& to) {
     const int lane = threadIdx.x % kWarp;
     float factor = 1.0F;
     if (gain != nullptr) {
+        constexpr int kNeighbours = 4;
         float squares = 0.0F;
-#pragma unroll 8
-        for (std::int64_t d = lane; d < dim; d += kWarp) {
-            squares = fmaf(head[d], head[d], squares);
+        for (std::int64_t d = lane * kNeighbours; d < dim; d += kWarp * kNeighbours) {
+#pragma unroll
+            for (int e = 0; e < kNeighbours; ++e) {
+                if (d + e < dim) squares = __fmaf_rn(head[d + e], head[d + e], squares);
+            }
         }
         factor = inverse_rms(warp_sum(squares), static_cast<int>(dim), preparation.epsilon);
     }
     const auto normalised = [&](std::int64_t d) {
-        return gain == nullptr ? head[d] : head[d] * factor * gain[d];
+        return gain == nullptr ? head[d] : normed(head[d], factor, gain[d]);
     };
     const auto put = [&](std::int64_t d, float value) {
         head[d] = value;
@@ -103,8 +120,8 @@ __device__ inline void prepare_head(const QkPreparation& preparation, const floa
         const float sine = angles[2 * i + 1];
         const float a = normalised(one);
         const float b = normalised(other);
-        put(one, a * cosine - b * sine);
-        put(other, a * sine + b * cosine);
+        put(one, turned(a, b, true, cosine, sine));
+        put(other, turned(b, a, false, cosine, sine));
     }
 #pragma unroll 4
     for (std::int64_t d = 2 * pairs + lane; d < dim; d += kWarp) put(d, normalised(d));
