@@ -170,6 +170,22 @@ struct Chain {
     ElementType value_type;
 };
 
+void check_one_product(ElementType type, std::int64_t cols, std::int64_t rows) {
+    const std::vector<float> in = make_rows(1, cols, 47);
+    const auto stored = make_stored(type, cols, rows, 1, 71);
+    for (const NamedDevice& on : devices()) {
+        INFO(element_type_name(type) << ", " << cols << ", " << on.name);
+        const auto weight = upload(*on.device, *stored);
+        const DeviceRows x(*on.device, in, cols);
+        const DeviceRows y(*on.device, 1, rows);
+        const TokenIds ids(1, 0);
+        on.device->ops().begin({ids, 0, {}, nullptr});
+        const Projection product{weight.get(), nullptr, y, false};
+        on.device->ops().linear(x, {&product, 1});
+        check_sums("sums", y.read(), *stored, seen(type, in), {});
+    }
+}
+
 }  // namespace
 
 TEST_CASE("a row that a product adds to is normed for what reads it next") {
@@ -252,24 +268,18 @@ TEST_CASE("a gated row is read by the product that adds it") {
 
 TEST_CASE("products of a row from one attention to the next give what each gives alone") {
     const Sizes sizes = any_sizes();
+    constexpr auto kQ4 = ElementType::q4_k;
+    constexpr auto kQ5 = ElementType::q5_k;
+    constexpr auto kQ6 = ElementType::q6_k;
+    constexpr auto kQ8 = ElementType::q8_0;
+    constexpr auto kF16 = ElementType::f16;
+    constexpr auto kBf16 = ElementType::bf16;
     using Mix = std::array<ElementType, 4>;  // out, gate and up, down, query and key; the value's
     const std::vector<std::pair<Mix, ElementType>> mixes = {
-        {{ElementType::f16, ElementType::f16, ElementType::f16, ElementType::f16},
-         ElementType::f16},
-        {{ElementType::bf16, ElementType::bf16, ElementType::bf16, ElementType::bf16},
-         ElementType::bf16},
-        {{ElementType::q8_0, ElementType::q8_0, ElementType::q8_0, ElementType::q8_0},
-         ElementType::q8_0},
-        {{ElementType::q4_k, ElementType::q4_k, ElementType::q4_k, ElementType::q4_k},
-         ElementType::q4_k},
-        {{ElementType::q4_k, ElementType::q4_k, ElementType::q6_k, ElementType::q4_k},
-         ElementType::q6_k},
-        {{ElementType::q4_k, ElementType::q4_k, ElementType::q4_k, ElementType::q4_k},
-         ElementType::q6_k},
-        {{ElementType::q4_k, ElementType::q4_k, ElementType::q6_k, ElementType::q4_k},
-         ElementType::q4_k},
-        {{ElementType::q5_k, ElementType::q8_0, ElementType::f16, ElementType::q6_k},
-         ElementType::q4_k}};
+        {{kF16, kF16, kF16, kF16}, kF16}, {{kBf16, kBf16, kBf16, kBf16}, kBf16},
+        {{kQ8, kQ8, kQ8, kQ8}, kQ8},      {{kQ4, kQ4, kQ4, kQ4}, kQ4},
+        {{kQ4, kQ4, kQ6, kQ4}, kQ6},      {{kQ4, kQ4, kQ4, kQ4}, kQ6},
+        {{kQ4, kQ4, kQ6, kQ4}, kQ4},      {{kQ5, kQ8, kF16, kQ6}, kQ4}};
     for (const auto& [mix, value_type] : mixes) {
         for (const NamedDevice& on : devices()) {
             INFO(element_type_name(mix[0])
@@ -319,43 +329,16 @@ TEST_CASE("a row is multiplied by weights of several types at once") {
 // columns of each at once: some here have a second pair, and all of them more pieces than that.
 TEST_CASE(
     "a row is multiplied by more rows than there are warps, longer than a warp takes at once") {
-    constexpr std::int64_t kRows = 4301;
-    constexpr std::int64_t kCols = 6144;
-    const std::vector<float> in = make_rows(1, kCols, 47);
     for (const ElementType type : {ElementType::q4_k, ElementType::q6_k}) {
-        const auto stored = make_stored(type, kCols, kRows, 1, 71);
-        for (const NamedDevice& on : devices()) {
-            INFO(element_type_name(type) << ", " << on.name);
-            const auto weight = upload(*on.device, *stored);
-            const DeviceRows x(*on.device, in, kCols);
-            const DeviceRows y(*on.device, 1, kRows);
-            const TokenIds ids(1, 0);
-            on.device->ops().begin({ids, 0, {}, nullptr});
-            const Projection product{weight.get(), nullptr, y, false};
-            on.device->ops().linear(x, {&product, 1});
-            check_sums("sums", y.read(), *stored, seen(type, in), {});
-        }
+        check_one_product(type, 6144, 4301);
     }
 }
 
 // A thread has up to 24 elements of 12,288 at once.
 TEST_CASE("a row of more elements than a block takes at once is brought into the weights' form") {
-    constexpr std::int64_t kRows = 96;
     for (const std::int64_t cols : {12288, 12320, 25600}) {
-        const std::vector<float> in = make_rows(1, cols, 48);
         for (const ElementType type : {ElementType::q4_0, ElementType::q8_0, ElementType::f16}) {
-            const auto stored = make_stored(type, cols, kRows, 1, 72);
-            for (const NamedDevice& on : devices()) {
-                INFO(element_type_name(type) << ", " << cols << ", " << on.name);
-                const auto weight = upload(*on.device, *stored);
-                const DeviceRows x(*on.device, in, cols);
-                const DeviceRows y(*on.device, 1, kRows);
-                const TokenIds ids(1, 0);
-                on.device->ops().begin({ids, 0, {}, nullptr});
-                const Projection product{weight.get(), nullptr, y, false};
-                on.device->ops().linear(x, {&product, 1});
-                check_sums("sums", y.read(), *stored, seen(type, in), {});
-            }
+            check_one_product(type, cols, 96);
         }
     }
 }

@@ -268,6 +268,39 @@ class Team {
     int turn_ = 0;
 };
 
+// The pairs of a team, one after another: ask(pair) for its first weights, prepare() the row once,
+// add(sums) its products. What is asked for is on its way while the row is prepared, or the pair
+// before it is summed up and written.
+template <bool kGated, class Ask, class Prepare, class Add>
+__device__ __forceinline__ void take_turns(const RowWork& work, Team team, int block, int blocks,
+                                           const Ask& ask, const Prepare& prepare, const Add& add) {
+    RowPair pair;
+    RowPair now;
+    float base = 0.0F;
+    float sum[kWarpRows][1];
+    bool prepared = false;
+#pragma unroll 1
+    for (int at = team.number(block);; at += team.count(blocks)) {
+        if (at < work.pairs) {
+            pair = row_pair<kGated>(work, at);
+            ask(pair);
+        }
+        if (prepared) {
+            const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
+            if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
+        } else {
+            prepare();
+            __syncthreads();
+            prepared = true;
+        }
+        if (at >= work.pairs) return;
+        now = pair;
+        base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
+        sum[0][0] = sum[1][0] = 0.0F;
+        add(sum);
+    }
+}
+
 // Block `block` of `blocks` that share the work. kWhole: rows are whole tiles; else teams have one
 // warp.
 template <ElementType kType, bool kGated, bool kWhole, int kGroups = kRowGroups<kType>>
@@ -279,8 +312,7 @@ __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int 
     const auto groups = static_cast<std::uint32_t>(work.input.cols / kGroupElements);
     const SharedCodes codes = shared_codes(shared, groups);
     const std::uint32_t* grid = shared_grid<kType>();
-    Team team(kWhole ? work.team_bits : 0);
-    int at = team.number(block);
+    const Team team(kWhole ? work.team_bits : 0);
     const auto lane = threadIdx.x % kWarp;
     const auto tiles = static_cast<int>(groups / kTileGroups);
     const int first_tile = team.part_begin(tiles);
@@ -289,11 +321,7 @@ __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int 
     Planes planes[kWarpRows];
     std::uint32_t start[kWarpRows];
     const std::uint8_t* tile[kWarpRows];
-    RowPair pair;
-    RowPair now;
-    const auto go_on = [&] {
-        if (at >= work.pairs) return;
-        pair = row_pair<kGated>(work, at);
+    const auto ask = [&](const RowPair& pair) {
         std::int64_t row[kWarpRows];
         locate<kGated>(work, pair, planes, row);
 #pragma unroll
@@ -307,25 +335,11 @@ __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int 
             product.load(planes, start, lane, groups);
         }
     };
-    float base = 0.0F;
-    float sum[kWarpRows][1];
-#pragma unroll 1
-    for (bool prepared = false;; at += team.count(blocks)) {
-        go_on();
-        if (prepared) {
-            const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
-            if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
-        } else {
-            prepare_row(work.input, [&](const Eight& v, int i, bool inside) {
-                write_codes(v, i, inside, codes);
-            });
-            __syncthreads();
-            prepared = true;
-        }
-        if (at >= work.pairs) return;
-        now = pair;
-        base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
-        sum[0][0] = sum[1][0] = 0.0F;
+    const auto prepare = [&] {
+        prepare_row(work.input,
+                    [&](const Eight& v, int i, bool inside) { write_codes(v, i, inside, codes); });
+    };
+    const auto add = [&](float(&sum)[kWarpRows][1]) {
         constexpr std::uint32_t kFirstRow[1] = {0};
         if constexpr (kWhole) {
             for (int done = first_tile; done < last_tile; done += Product::kTurn) {
@@ -338,7 +352,8 @@ __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int 
         } else {
             product.run(planes, start, codes, kFirstRow, groups, grid, true, sum);
         }
-    }
+    };
+    take_turns<kGated>(work, team, block, blocks, ask, prepare, add);
 }
 
 template <ElementType kType, bool kGated, bool kWhole, int kGroups = kRowGroups<kType>>
@@ -372,10 +387,7 @@ __global__ void __launch_bounds__(kRowThreads, 1)
     using Product = FloatRowsProduct<kType, 1>;
     constexpr std::int64_t kBytes = kType == ElementType::f32 ? 4 : 2;
     const std::int64_t cols = work.input.cols;
-    const int total = work.pairs;
-    Team team(work.team_bits);
-    const int stride = team.count(static_cast<int>(gridDim.x));
-    int at = team.number(static_cast<int>(blockIdx.x));
+    const Team team(work.team_bits);
     const auto pieces = static_cast<int>(cols / Product::kElements);
     const int stages = (pieces + kWarp - 1) / kWarp;
     const std::int64_t first =
@@ -383,47 +395,32 @@ __global__ void __launch_bounds__(kRowThreads, 1)
     const std::int64_t end = min(team.part_begin(stages, 1) * kWarp, pieces);
     Product product;
     const std::uint8_t* bytes[kWarpRows];
-    RowPair pair;
-    const auto go_on = [&] {
-        if (at >= total) return;
-        pair = row_pair<kGated>(work, at);
+    const auto ask = [&](const RowPair& pair) {
         Planes planes[kWarpRows];
         std::int64_t row[kWarpRows];
         locate<kGated>(work, pair, planes, row);
         for (int r = 0; r < kWarpRows; ++r) bytes[r] = planes[r].codes + row[r] * cols * kBytes;
         product.load(bytes, first, end);
     };
-    constexpr std::int64_t kFirstRow[1] = {0};
-    RowPair now;
-    float base = 0.0F;
-    float sum[kWarpRows][1];
-#pragma unroll 1
-    for (bool prepared = false;; at += stride) {
-        go_on();
-        if (prepared) {
-            const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
-            if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
-        } else {
-            prepare_row(work.input, [&](const Eight& v, int i, bool inside) {
-                if (!inside) return;
-                auto* to = reinterpret_cast<float4*>(x) + 2 * i;
-                to[0] = make_float4(v.of[0], v.of[1], v.of[2], v.of[3]);
-                to[1] = make_float4(v.of[4], v.of[5], v.of[6], v.of[7]);
-            });
-            __syncthreads();
-            prepared = true;
-        }
-        if (at >= total) break;
-        now = pair;
-        base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
-        sum[0][0] = sum[1][0] = 0.0F;
+    const auto prepare = [&] {
+        prepare_row(work.input, [&](const Eight& v, int i, bool inside) {
+            if (!inside) return;
+            auto* to = reinterpret_cast<float4*>(x) + 2 * i;
+            to[0] = make_float4(v.of[0], v.of[1], v.of[2], v.of[3]);
+            to[1] = make_float4(v.of[4], v.of[5], v.of[6], v.of[7]);
+        });
+    };
+    const auto add = [&](float(&sum)[kWarpRows][1]) {
+        constexpr std::int64_t kFirstRow[1] = {0};
         bool loaded = true;
         for (std::int64_t p = first; p < end; p += Product::kTurn * kWarp) {
             if (!loaded) product.load(bytes, p, end);
             loaded = false;
             product.add(x, kFirstRow, cols, p, end, sum);
         }
-    }
+    };
+    take_turns<kGated>(work, team, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), ask,
+                       prepare, add);
 }
 
 }  // namespace strata::cuda
