@@ -64,12 +64,21 @@ class LoadedRunner final : public Runner {
         const bool whole = parts_.decoder.forward(
             ops, arena_, rows, row, [this] { return goes_on(); }, directions);
         auto* best = static_cast<TokenId*>(parts_.best.address());
-        if (whole && wanted.best != nullptr) ops.find_largest(row, best);
+        const bool finds = whole && wanted.best != nullptr;
+        constexpr TokenId kUnset = -2;  // what find_largest never says
+        if (finds) {
+            *best = kUnset;
+            ops.find_largest(row, best);
+        }
         if (whole && !logits.empty()) {
             device_.copy_to_host(logits.data(), row.values, logits.size_bytes());
         }
-        device_.synchronize();
-        if (whole && wanted.best != nullptr) *wanted.best = *best;
+        if (finds) {
+            device_.wait_for_change(best, kUnset);
+            *wanted.best = *best;
+        } else {
+            device_.synchronize();
+        }
         return whole;
     }
 

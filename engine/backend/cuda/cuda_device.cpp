@@ -1,5 +1,6 @@
 // A CUDA device as a Device: one stream for everything that is asked of it, one for long copies
 // from the host, and one of each thread that copies to the host beside them.
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -81,6 +82,20 @@ class CudaDevice final : public Device {
     void synchronize() override {
         enter();
         check(cudaStreamSynchronize(stream_), "waiting for the device");
+        ops_->settle();
+    }
+    // The word is seen microseconds before the stream is known to be done. Now and then the stream
+    // is asked all the same: it may have failed, or have nothing that writes the word.
+    void wait_for_change(const std::int32_t* word, std::int32_t unset) override {
+        enter();
+        constexpr int kLooks = 1 << 12;
+        const volatile std::int32_t* seen = word;  // the device writes it
+        for (int look = 1; *seen == unset; ++look) {
+            if (look % kLooks == 0 && cudaStreamQuery(stream_) != cudaErrorNotReady) {
+                return synchronize();
+            }
+        }
+        std::atomic_thread_fence(std::memory_order_acquire);
         ops_->settle();
     }
     Ops& ops() override { return *ops_; }

@@ -13,6 +13,7 @@ namespace strata::cuda {
 namespace {
 
 enum Call : std::uint64_t {
+    kTakeStep,
     kEmbed,
     kRmsNorm,
     kAddToRows,
@@ -119,6 +120,10 @@ void CudaOps::begin(const Step& step) {
     coded_ = {};
     halved_ = {};
     recorder_.begin(rows_ == 1);
+    // A block that moved to where a smaller one was has the same address.
+    CallKey key(kTakeStep);
+    key << step_.view().head << step_.bytes();
+    run(key, [this] { step_.take(); });
 }
 
 void CudaOps::flush() {

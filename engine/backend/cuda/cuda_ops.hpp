@@ -52,7 +52,10 @@ class CudaOps final : public Ops {
     // Memory of the device was written by a copy, or is new: what was derived from it is not true.
     void written_by_copy(const void* at, std::size_t bytes);
     // All work is done.
-    void settle() { scratch_.trim(); }
+    void settle() {
+        scratch_.trim();
+        step_.settle();
+    }
 
     void begin(const Step& step) override;
     void embed(const Weight& table, Rows x) override;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "engine/backend/cuda/fault.hpp"
+#include "engine/backend/cuda/launch/step.hpp"
 
 namespace strata::cuda {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 // Rooms grow by doubling from these, so that a conversation rarely moves the block.
 constexpr std::size_t kIdsMin = 512;
 constexpr std::size_t kPagesMin = 1024;
+constexpr std::size_t kCopyPiece = 16;
 
 std::size_t doubled(std::size_t room, std::size_t least, std::size_t wanted) {
     room = std::max(room, least);
@@ -19,18 +21,20 @@ std::size_t doubled(std::size_t room, std::size_t least, std::size_t wanted) {
     return room;
 }
 
+// Of head, pages and ids, in whole pieces of the copy.
+std::size_t block_bytes(std::size_t pages, std::size_t ids) {
+    const std::size_t bytes = sizeof(StepHead) + pages * sizeof(void*) + ids * sizeof(TokenId);
+    return (bytes + kCopyPiece - 1) / kCopyPiece * kCopyPiece;
+}
+
 }  // namespace
 
 StepMemory::~StepMemory() {
-    if (copied_ != nullptr) static_cast<void>(cudaEventDestroy(copied_));
     if (host_ != nullptr) static_cast<void>(cudaFreeHost(host_));
     if (device_ != nullptr) static_cast<void>(cudaFree(device_));
 }
 
 void StepMemory::grow(std::size_t ids, std::size_t pages) {
-    if (copied_ == nullptr) {
-        check(cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming), "creating an event");
-    }
     check(cudaStreamSynchronize(stream_), "waiting for the device");
     id_room_ = doubled(id_room_, kIdsMin, ids);
     page_room_ = doubled(page_room_, kPagesMin, pages);
@@ -38,8 +42,7 @@ void StepMemory::grow(std::size_t ids, std::size_t pages) {
     if (device_ != nullptr) check(cudaFree(device_), "freeing device memory");
     host_ = nullptr;
     device_ = nullptr;
-    const std::size_t bytes =
-        sizeof(StepHead) + page_room_ * sizeof(void*) + id_room_ * sizeof(TokenId);
+    const std::size_t bytes = block_bytes(page_room_, id_room_);
     void* host = nullptr;
     void* device = nullptr;
     if (cudaMallocHost(&host, bytes) != cudaSuccess) throw std::bad_alloc();
@@ -56,16 +59,19 @@ void StepMemory::write(const Step& step) {
     if (step.ids.size() > id_room_ || step.pages.size() > page_room_) {
         grow(step.ids.size(), step.pages.size());
     }
-    check(cudaEventSynchronize(copied_), "waiting for the device");
+    if (!taken_) check(cudaStreamSynchronize(stream_), "waiting for the device");
+    taken_ = false;
     const StepHead head{step.first, static_cast<std::int64_t>(step.ids.size()), step.running_state};
     std::memcpy(host_, &head, sizeof head);
     std::byte* pages = host_ + sizeof head;
     if (!step.pages.empty()) std::memcpy(pages, step.pages.data(), step.pages.size_bytes());
     std::byte* ids = pages + page_room_ * sizeof(void*);
     std::memcpy(ids, step.ids.data(), step.ids.size_bytes());
-    const std::size_t used = sizeof head + page_room_ * sizeof(void*) + step.ids.size_bytes();
-    check(cudaMemcpyAsync(device_, host_, used, cudaMemcpyHostToDevice, stream_), "writing a step");
-    check(cudaEventRecord(copied_, stream_), "writing a step");
+    used_ = block_bytes(page_room_, step.ids.size());
+}
+
+void StepMemory::take() const {
+    launch_take_step(stream_, host_, device_, used_);
 }
 
 }  // namespace strata::cuda

@@ -17,20 +17,26 @@ class StepMemory {
     StepMemory(const StepMemory&) = delete;
     StepMemory& operator=(const StepMemory&) = delete;
 
-    // Enqueues the copy of `step`. Addresses stay until a step has more ids or pages than any
-    // before it. Throws std::bad_alloc.
+    // Leaves `step` on the host, where take() finds it. Addresses stay until a step has more ids or
+    // pages than any before it. Throws std::bad_alloc.
     void write(const Step& step);
+    // Enqueues the copy of what was written; bytes() of it.
+    void take() const;
+    // All that was enqueued is done: the host's block may be written again.
+    void settle() { taken_ = true; }
     const StepView& view() const { return view_; }
+    std::size_t bytes() const { return used_; }
 
   private:
     void grow(std::size_t ids, std::size_t pages);
 
     cudaStream_t stream_;
-    cudaEvent_t copied_ = nullptr;  // the host block may be written again
-    std::byte* host_ = nullptr;     // page-locked, laid out as the device block: head, pages, ids
+    std::byte* host_ = nullptr;  // page-locked, laid out as the device block: head, pages, ids
     std::byte* device_ = nullptr;
     std::size_t id_room_ = 0;
     std::size_t page_room_ = 0;
+    std::size_t used_ = 0;
+    bool taken_ = true;  // no: the device may still read the host's block
     StepView view_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,6 +47,13 @@ class Device {
     virtual void copy_on_device(void* to_device, const void* from_device, std::size_t bytes) = 0;
     // Waits until everything asked of ops() so far has happened.
     virtual void synchronize() = 0;
+    // The same, where the last thing asked of ops() writes a visible word: it may return as soon as
+    // the word (allocate_visible) is no longer `unset`.
+    virtual void wait_for_change(const std::int32_t* word, std::int32_t unset) {
+        static_cast<void>(word);
+        static_cast<void>(unset);
+        synchronize();
+    }
     virtual Ops& ops() = 0;
 
     // True: it copies by itself, while ops() and the host's processors work. Then the next three

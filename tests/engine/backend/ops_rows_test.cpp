@@ -36,6 +36,40 @@ TEST_CASE("embedding gives the rows of the ids in their order") {
     }
 }
 
+TEST_CASE("steps that follow each other unwaited have their own ids") {
+    constexpr std::int64_t kCols = 48;
+    constexpr std::int64_t kIds = 40;
+    Numbers numbers(3);
+    const std::vector<float> table = numbers.list(kCols * kIds);
+    for (const NamedDevice& on : devices()) {
+        INFO(on.name);
+        const auto weight = upload(*on.device, table, kCols, kIds);
+        std::vector<DeviceRows> results;
+        std::vector<TokenIds> steps;
+        // One id and many in turn, later more than any step before had.
+        for (const std::size_t count : {1, 1, 1, 5, 1, 600, 1, 1, 3000, 1, 600}) {
+            TokenIds& ids = steps.emplace_back();
+            for (std::size_t i = 0; i < count; ++i) {
+                ids.push_back(static_cast<TokenId>((steps.size() * 7 + i * 3) % kIds));
+            }
+            results.emplace_back(*on.device, static_cast<std::int64_t>(count), kCols);
+        }
+        for (std::size_t s = 0; s < steps.size(); ++s) {
+            on.device->ops().begin({steps[s], 0, {}, nullptr});
+            on.device->ops().embed(*weight, results[s]);
+        }
+        for (std::size_t s = 0; s < steps.size(); ++s) {
+            INFO("step " << s);
+            std::vector<float> wanted;
+            for (const TokenId id : steps[s]) {
+                const auto row = table.begin() + id * kCols;
+                wanted.insert(wanted.end(), row, row + kCols);
+            }
+            CHECK(results[s].read() == wanted);
+        }
+    }
+}
+
 TEST_CASE("rms norm divides by the root of the mean square and may work in place") {
     for (const std::int64_t cols : {1, 7, 64, 100, 1024}) {
         Numbers numbers(2);

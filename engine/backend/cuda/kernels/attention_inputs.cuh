@@ -15,11 +15,11 @@
 
 namespace strata::cuda {
 
-// One thread per pair of a row. In f64: f32 has no bits left for an angle of a late position.
+// One thread per pair of a row. In f64: f32 has no bits left for an angle of a late position. The
+// step and the frequencies are there before the kernel before this one has ended.
 __global__ void rope_table_kernel(StepView step, std::int64_t count, const double* frequencies,
                                   std::int64_t pairs, float magnitude, float* table) {
     let_next_start();
-    wait_for_previous();
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += stride) {
@@ -27,6 +27,7 @@ __global__ void rope_table_kernel(StepView step, std::int64_t count, const doubl
         double sine = 0.0;
         double cosine = 0.0;
         sincos(position * frequencies[i % pairs], &sine, &cosine);
+        wait_for_previous();
         table[2 * i] = magnitude * static_cast<float>(cosine);
         table[2 * i + 1] = magnitude * static_cast<float>(sine);
     }

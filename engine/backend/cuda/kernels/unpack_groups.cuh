@@ -36,9 +36,12 @@ __global__ void embed_kernel(StepView step, Planes planes, float scale, float* x
             RawGroup<kType> raw;
             raw.load(planes, static_cast<std::uint32_t>(row * groups + g));
             const Group group = decode_group<kType>(raw, kGrid.data());
+            auto* to = reinterpret_cast<float4*>(out + g * kGroupElements);
 #pragma unroll
-            for (int e = 0; e < kGroupElements; ++e) {
-                out[g * kGroupElements + e] = scale * element_of(group, e);
+            for (int q = 0; q < kGroupElements / 4; ++q) {
+                to[q] = make_float4(
+                    scale * element_of(group, 4 * q), scale * element_of(group, 4 * q + 1),
+                    scale * element_of(group, 4 * q + 2), scale * element_of(group, 4 * q + 3));
             }
         }
     }

@@ -6,7 +6,8 @@
 //  2. What changes from step to step is read by the kernels from a StepView's device memory.
 //  3. Every kernel calls wait_for_previous() before it reads or writes anything that another
 //     kernel touches: it may start while the kernel before it still runs (programmatic dependent
-//     launch), so that its start-up is hidden. What it reads before must be constant: weights.
+//     launch), so that its start-up is hidden. What it reads before must be constant: weights; or
+//     the step, which is there before any other kernel of it starts (launch/step.hpp).
 //  4. Results never depend on the order in which blocks run: no floating-point atomics.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace strata::cuda {
 
-struct StepHead {
+struct alignas(16) StepHead {
     std::int64_t first;   // position of the first row
     std::int64_t rows;    // tokens of the step
     void* running_state;  // null for an attention-only model

@@ -4,6 +4,7 @@
 #include "engine/backend/cuda/kernels/unpack_groups.cuh"
 #include "engine/backend/cuda/launch/by_type.cuh"
 #include "engine/backend/cuda/launch/weights.hpp"
+#include "strata/core/invariant.hpp"
 
 namespace strata::cuda {
 namespace {
@@ -50,6 +51,8 @@ void launch_decode(cudaStream_t stream, ElementType type, const Planes& planes, 
 
 void launch_embed(cudaStream_t stream, const StepView& step, ElementType type, const Planes& planes,
                   float scale, Rows x) {
+    STRATA_INVARIANT(is_float(type) ||
+                     reinterpret_cast<std::uintptr_t>(x.values) % sizeof(float4) == 0);
     const auto run = [&](auto tag) {
         launch(stream, static_cast<unsigned>(x.rows), kThreads, 0, embed_kernel<tag.value>, step,
                planes, scale, x.values, x.cols);
