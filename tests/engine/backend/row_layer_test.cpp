@@ -329,8 +329,11 @@ TEST_CASE("a row is multiplied by weights of several types at once") {
 // columns of each at once: some here have a second pair, and all of them more pieces than that.
 TEST_CASE(
     "a row is multiplied by more rows than there are warps, longer than a warp takes at once") {
-    for (const ElementType type : {ElementType::q4_k, ElementType::q6_k}) {
-        check_one_product(type, 6144, 4301);
+    // Tiles of 1,024 elements, alone and in numbers that no turn of 3 or 4 divides.
+    for (const std::int64_t cols : {1024, 5120, 6144, 7168}) {
+        for (const ElementType type : {ElementType::q4_k, ElementType::q6_k, ElementType::iq3_s}) {
+            check_one_product(type, cols, 4301);
+        }
     }
 }
 

@@ -123,6 +123,38 @@ struct QuantisedRowsProduct {
         }
     }
 
+    // The same for the first kTurn of `count` tiles at tile[r], which are loaded: each makes room
+    // for the one kTurn behind it, or, behind the last, for one of the rows at next[r] if there are
+    // any.
+    template <class Codes>
+    __device__ __forceinline__ void add_and_refill(const Codes& x, std::uint32_t first,
+                                                   const std::uint8_t* const (&tile)[kWarpRows],
+                                                   int count,
+                                                   const std::uint8_t* const (&next)[kWarpRows],
+                                                   const std::uint32_t* grid,
+                                                   float (&sum)[kWarpRows][1]) {
+        constexpr int kBytes = tile_layout(kType).bytes;
+#pragma unroll
+        for (int u = 0; u < kTurn; ++u) {
+            if (u >= count) break;
+            int4 x0;
+            int4 x1;
+            float2 scaled;
+            x.load(first + u * kWarp, x0, x1, scaled);
+#pragma unroll
+            for (int r = 0; r < kWarpRows; ++r) {
+                sum[r][0] = add_raw_product<kType>(sum[r][0], raw[r][u], x0, x1, scaled, grid);
+            }
+            const bool own = u + kTurn < count;
+            if (!own && next[0] == nullptr) continue;
+#pragma unroll
+            for (int r = 0; r < kWarpRows; ++r) {
+                raw[r][u].load_place(own ? tile[r] + (u + kTurn) * kBytes : next[r] + u * kBytes,
+                                     threadIdx.x % kWarp);
+            }
+        }
+    }
+
     template <class Codes>
     __device__ __forceinline__ void run(const Planes (&planes)[kWarpRows],
                                         const std::uint32_t (&start)[kWarpRows], const Codes& x,

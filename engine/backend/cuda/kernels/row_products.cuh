@@ -25,10 +25,13 @@ constexpr int kRowEights = 3;  // the same of a row as it is, which may be longe
 
 // Groups of a row that a lane has under way. All that is under way has a place in the first-level
 // cache: beyond what that takes, loads only stand in the way of the row's. Q6_K's groups are half
-// as large again as Q4_K's: 2, or 3 where that is a part of the row's tiles, instead of 4.
+// as large again as Q4_K's.
 template <ElementType kType>
-constexpr int kRowGroups = kType == ElementType::q6_k ? 2 : kDepth<kType, 1>;
-constexpr int kThirdGroups = 3;
+constexpr int kRowGroups = kType == ElementType::q6_k ? 3 : kDepth<kType, 1>;
+// A group that is computed makes room for the next one at once, so that a warp that computes still
+// waits for something. Q8_0 computes too little between its loads: it is 1 % slower so.
+template <ElementType kType>
+constexpr bool kRefills = kType != ElementType::q8_0;
 
 // What a block needs for its first loads comes first: parameters are fetched line by line. Fixed
 // width on purpose: device code compares and multiplies 32 bits in one instruction.
@@ -268,6 +271,14 @@ class Team {
     int turn_ = 0;
 };
 
+// The end of a pair whose sums the team's members have.
+template <bool kGated>
+__device__ __forceinline__ void finish_pair(const RowWork& work, Team& team, const RowPair& pair,
+                                            float base, const float (&sum)[kWarpRows][1]) {
+    const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
+    if (team.member() == 0) write_pair<kGated>(work, pair, base, both.x, both.y);
+}
+
 // The pairs of a team, one after another: ask(pair) for its first weights, prepare() the row once,
 // add(sums) its products. What is asked for is on its way while the row is prepared, or the pair
 // before it is summed up and written.
@@ -286,8 +297,7 @@ __device__ __forceinline__ void take_turns(const RowWork& work, Team team, int b
             ask(pair);
         }
         if (prepared) {
-            const float2 both = team.sum(make_float2(warp_sum(sum[0][0]), warp_sum(sum[1][0])));
-            if (team.member() == 0) write_pair<kGated>(work, now, base, both.x, both.y);
+            finish_pair<kGated>(work, team, now, base, sum);
         } else {
             prepare();
             __syncthreads();
@@ -301,13 +311,42 @@ __device__ __forceinline__ void take_turns(const RowWork& work, Team team, int b
     }
 }
 
+// The same where add(sums, more, next) itself asks for the next pair's first weights, if there are
+// `more`: the first pair is asked for once, outside the loop, as what the loop carries must not be
+// moved between registers before it has come.
+template <bool kGated, class Ask, class Prepare, class Add>
+__device__ __forceinline__ void take_refilled_turns(const RowWork& work, Team team, int block,
+                                                    int blocks, const Ask& ask,
+                                                    const Prepare& prepare, const Add& add) {
+    int at = team.number(block);
+    RowPair now;
+    if (at < work.pairs) {
+        now = row_pair<kGated>(work, at);
+        ask(now);
+    }
+    prepare();
+    __syncthreads();
+    float sum[kWarpRows][1];
+#pragma unroll 1
+    while (at < work.pairs) {
+        at += team.count(blocks);
+        const bool more = at < work.pairs;
+        const RowPair next = more ? row_pair<kGated>(work, at) : now;
+        const float base = team.member() == 0 ? base_of<kGated>(work, now) : 0.0F;
+        sum[0][0] = sum[1][0] = 0.0F;
+        add(sum, more, next);
+        finish_pair<kGated>(work, team, now, base, sum);
+        now = next;
+    }
+}
+
 // Block `block` of `blocks` that share the work. kWhole: rows are whole tiles; else teams have one
 // warp.
-template <ElementType kType, bool kGated, bool kWhole, int kGroups = kRowGroups<kType>>
+template <ElementType kType, bool kGated, bool kWhole>
 __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int block, int blocks) {
     extern __shared__ int4 shared[];
     let_next_start();
-    using Product = QuantisedRowsProduct<kType, 1, kGroups>;
+    using Product = QuantisedRowsProduct<kType, 1, kRowGroups<kType>>;
     constexpr int kTileBytes = tile_layout(kType).bytes;
     const auto groups = static_cast<std::uint32_t>(work.input.cols / kGroupElements);
     const SharedCodes codes = shared_codes(shared, groups);
@@ -321,14 +360,18 @@ __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int 
     Planes planes[kWarpRows];
     std::uint32_t start[kWarpRows];
     const std::uint8_t* tile[kWarpRows];
-    const auto ask = [&](const RowPair& pair) {
+    // Where the rows of a pair begin for this member.
+    const auto place = [&](const RowPair& pair, const std::uint8_t*(&at)[kWarpRows]) {
         std::int64_t row[kWarpRows];
         locate<kGated>(work, pair, planes, row);
 #pragma unroll
         for (int r = 0; r < kWarpRows; ++r) {
             start[r] = static_cast<std::uint32_t>(row[r]) * groups;
-            tile[r] = planes[r].codes + (row[r] * tiles + first_tile) * kTileBytes;
+            at[r] = planes[r].codes + (row[r] * tiles + first_tile) * kTileBytes;
         }
+    };
+    const auto ask = [&](const RowPair& pair) {
+        place(pair, tile);
         if constexpr (kWhole) {
             product.load_tiles(tile, last_tile - first_tile);
         } else {
@@ -339,28 +382,44 @@ __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int 
         prepare_row(work.input,
                     [&](const Eight& v, int i, bool inside) { write_codes(v, i, inside, codes); });
     };
-    const auto add = [&](float(&sum)[kWarpRows][1]) {
-        constexpr std::uint32_t kFirstRow[1] = {0};
-        if constexpr (kWhole) {
+    if constexpr (kWhole && kRefills<kType>) {
+        const auto add = [&](float(&sum)[kWarpRows][1], bool more, const RowPair& pair) {
+            const std::uint8_t* next[kWarpRows] = {};
+            if (more) place(pair, next);
             for (int done = first_tile; done < last_tile; done += Product::kTurn) {
-                if (done > first_tile) product.load_tiles(tile, last_tile - done);
+                product.add_and_refill(codes, static_cast<unsigned>(done * kTileGroups) + lane,
+                                       tile, last_tile - done, next, grid, sum);
 #pragma unroll
                 for (int r = 0; r < kWarpRows; ++r) tile[r] += Product::kTurn * kTileBytes;
-                product.add(codes, kFirstRow, static_cast<unsigned>(done * kTileGroups) + lane,
-                            static_cast<unsigned>(last_tile * kTileGroups), grid, sum);
             }
-        } else {
-            product.run(planes, start, codes, kFirstRow, groups, grid, true, sum);
-        }
-    };
-    take_turns<kGated>(work, team, block, blocks, ask, prepare, add);
+#pragma unroll
+            for (int r = 0; r < kWarpRows; ++r) tile[r] = next[r];
+        };
+        take_refilled_turns<kGated>(work, team, block, blocks, ask, prepare, add);
+    } else {
+        const auto add = [&](float(&sum)[kWarpRows][1]) {
+            constexpr std::uint32_t kFirstRow[1] = {0};
+            if constexpr (kWhole) {
+                for (int done = first_tile; done < last_tile; done += Product::kTurn) {
+                    if (done > first_tile) product.load_tiles(tile, last_tile - done);
+#pragma unroll
+                    for (int r = 0; r < kWarpRows; ++r) tile[r] += Product::kTurn * kTileBytes;
+                    product.add(codes, kFirstRow, static_cast<unsigned>(done * kTileGroups) + lane,
+                                static_cast<unsigned>(last_tile * kTileGroups), grid, sum);
+                }
+            } else {
+                product.run(planes, start, codes, kFirstRow, groups, grid, true, sum);
+            }
+        };
+        take_turns<kGated>(work, team, block, blocks, ask, prepare, add);
+    }
 }
 
-template <ElementType kType, bool kGated, bool kWhole, int kGroups = kRowGroups<kType>>
+template <ElementType kType, bool kGated, bool kWhole>
 __global__ void __launch_bounds__(kRowThreads, 1)
     quantised_row_kernel(const __grid_constant__ RowWork work) {
-    multiply_quantised_row<kType, kGated, kWhole, kGroups>(work, static_cast<int>(blockIdx.x),
-                                                           static_cast<int>(gridDim.x));
+    multiply_quantised_row<kType, kGated, kWhole>(work, static_cast<int>(blockIdx.x),
+                                                  static_cast<int>(gridDim.x));
 }
 
 // Two products with the same row by weights of two types, rows of whole tiles: blocks

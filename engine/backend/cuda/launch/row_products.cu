@@ -103,15 +103,7 @@ void run(cudaStream_t stream, int multiprocessors, ElementType type, RowWork wor
         });
         return;
     }
-    const std::int64_t tiles = stages_of(type, work.input.cols) >> work.team_bits;
     for_quantised(type, [&](auto tag) {
-        if constexpr (tag.value == ElementType::q6_k) {
-            if (tiled && tiles % kThirdGroups == 0) {
-                launch(stream, blocks, kRowThreads, bytes,
-                       quantised_row_kernel<tag.value, kGated, true, kThirdGroups>, work);
-                return;
-            }
-        }
         launch(stream, blocks, kRowThreads, bytes,
                tiled ? quantised_row_kernel<tag.value, kGated, true>
                      : quantised_row_kernel<tag.value, kGated, false>,
