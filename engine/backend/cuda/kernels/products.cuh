@@ -123,7 +123,23 @@ struct QuantisedRowsProduct {
         }
     }
 
-    // The same for the first kTurn of `count` tiles at tile[r], which are loaded: each makes room
+    // Adds tiles first .. last - 1 at tile[r], of which the first kTurn are loaded.
+    template <class Codes>
+    __device__ __forceinline__ void run_tiles(const std::uint8_t* (&tile)[kWarpRows], int first,
+                                              int last, const Codes& x,
+                                              const std::uint32_t (&x_rows)[kTokens],
+                                              const std::uint32_t* grid,
+                                              float (&sum)[kWarpRows][kTokens]) {
+        for (int done = first; done < last; done += kTurn) {
+            if (done > first) load_tiles(tile, last - done);
+#pragma unroll
+            for (int r = 0; r < kWarpRows; ++r) tile[r] += kTurn * tile_layout(kType).bytes;
+            add(x, x_rows, static_cast<unsigned>(done * kTileGroups) + threadIdx.x % kWarp,
+                static_cast<unsigned>(last * kTileGroups), grid, sum);
+        }
+    }
+
+    // As add() for the first kTurn of `count` tiles at tile[r], which are loaded: each makes room
     // for the one kTurn behind it, or, behind the last, for one of the rows at next[r] if there are
     // any.
     template <class Codes>

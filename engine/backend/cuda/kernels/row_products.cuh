@@ -400,13 +400,7 @@ __device__ __forceinline__ void multiply_quantised_row(const RowWork& work, int 
         const auto add = [&](float(&sum)[kWarpRows][1]) {
             constexpr std::uint32_t kFirstRow[1] = {0};
             if constexpr (kWhole) {
-                for (int done = first_tile; done < last_tile; done += Product::kTurn) {
-                    if (done > first_tile) product.load_tiles(tile, last_tile - done);
-#pragma unroll
-                    for (int r = 0; r < kWarpRows; ++r) tile[r] += Product::kTurn * kTileBytes;
-                    product.add(codes, kFirstRow, static_cast<unsigned>(done * kTileGroups) + lane,
-                                static_cast<unsigned>(last_tile * kTileGroups), grid, sum);
-                }
+                product.run_tiles(tile, first_tile, last_tile, codes, kFirstRow, grid, sum);
             } else {
                 product.run(planes, start, codes, kFirstRow, groups, grid, true, sum);
             }
