@@ -2,7 +2,7 @@
 # Checks the CUDA backend on this machine's GPU, then measures it, then looks for faults of memory and
 # of order. Prints a short table.
 #   tools/gpu/check.sh [BIN]
-# BIN: a folder with the programs (`programs` and `tests` below and cuda_reference_test, and
+# BIN: a folder with the programs (`programs` and `tests` below, cuda_reference_test and rates, and
 # libboost_json.so.* where it is not installed), built elsewhere from this
 # tree; without it they are built here, in build-cuda. OUT, if set, gets the whole output of every
 # part. SANITIZE=0 leaves compute-sanitizer, the longest part, out.
@@ -17,6 +17,8 @@ if [ -z "$bin" ]; then
     bin=build-cuda/checks
     mkdir -p "$bin"
     cp "${programs[@]/#/build-cuda/bin/}" "${tests[@]/#/build-cuda/tests/}" build-cuda/tests/cuda_reference_test "$bin"
+    nvcc -std=c++20 -O3 -arch=native -I. -Iinclude tools/gpu/rates.cu engine/backend/cuda/library_products.cpp \
+        -cudart static -ldl -o "$bin/rates" || exit 1
 fi
 bin=$(realpath "$bin")
 out=${OUT:-$(mktemp -d)}
@@ -52,6 +54,9 @@ python3 tools/gpu/chat_once.py http://127.0.0.1:18471 || failed=1
 kill "$server" && wait "$server"
 
 [ "$failed" = 0 ] || { echo "the checks failed: nothing is measured"; exit 1; }
+
+echo "== rates of this machine"
+"$bin/rates" || { echo "the rates failed: nothing is measured"; exit 1; }
 
 measure() {
     echo "== $1"
