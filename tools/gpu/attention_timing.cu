@@ -1,57 +1,10 @@
 // Times the attention kernels: few rows against the rate at which memory is read, many rows in
 // products a second.
-#include <functional>
-
 #include "tools/gpu/attention_fixture.cuh"
+#include "tools/gpu/timing.cuh"
 
 namespace strata::cuda::attention_check {
 namespace {
-
-// Milliseconds of one call of `work`, which is given its number; the median of some rounds.
-double milliseconds(int calls, const std::function<void(int)>& work) {
-    cudaEvent_t begin = nullptr;
-    cudaEvent_t end = nullptr;
-    check(cudaEventCreate(&begin), "event");
-    check(cudaEventCreate(&end), "event");
-    std::vector<double> rounds;
-    for (int round = 0; round < 6; ++round) {
-        check(cudaEventRecord(begin), "event");
-        for (int i = 0; i < calls; ++i) work(i);
-        check(cudaEventRecord(end), "event");
-        check(cudaEventSynchronize(end), "timing");
-        float time = 0.0F;
-        check(cudaEventElapsedTime(&time, begin, end), "timing");
-        if (round > 0) rounds.push_back(double(time) / calls);
-    }
-    std::sort(rounds.begin(), rounds.end());
-    cudaEventDestroy(begin);
-    cudaEventDestroy(end);
-    return rounds[rounds.size() / 2];
-}
-
-__global__ void read_kernel(const uint4* from, std::int64_t count, unsigned* out) {
-    unsigned all = 0;
-    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-#pragma unroll 8
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-         i < count; i += stride) {
-        const uint4 one = from[i];
-        all ^= one.x ^ one.y ^ one.z ^ one.w;
-    }
-    if (all == 0x12345678) *out = all;
-}
-
-double read_rate() {
-    constexpr std::size_t kBytes = std::size_t{4} << 30;
-    DeviceArray<char> room(kBytes);
-    room.fill_bytes(1);
-    DeviceArray<unsigned> out(1);
-    const double time = milliseconds(3, [&](int) {
-        read_kernel<<<multiprocessors() * 8, 512>>>(reinterpret_cast<const uint4*>(room.at()),
-                                                    kBytes / 16, out.at());
-    });
-    return double(kBytes) / time / 1.0e9;
-}
 
 // One call's time on conversations that take turns, so that K and V come from memory.
 double time_attention(const Case& one, std::int64_t conversations) {
@@ -79,7 +32,7 @@ double time_attention(const Case& one, std::int64_t conversations) {
     const DeviceArray<float> out(index(one.rows * shape.heads * shape.value_dim));
     const Scratch scratch(shape, one.rows, one.exact);
     const int calls = one.rows > 256 ? 5 : 100;
-    return milliseconds(calls, [&](int i) {
+    return timing::milliseconds(nullptr, calls, [&](int i) {
         StepView step;
         step.head = head.at();
         step.pages = table.at() + i % conversations * pages;
@@ -92,7 +45,8 @@ double time_attention(const Case& one, std::int64_t conversations) {
 }  // namespace
 
 void time_all() {
-    const double rate = read_rate();
+    constexpr double kGiga = 1.0e9;  // bytes a millisecond into TB/s
+    const double rate = timing::read_rate(nullptr) / kGiga;
     std::printf("\nreading device memory: %.2f TB/s\n\nfew rows\n", rate);
     for (const std::int64_t length : {1000, 8192, 32768, 131072}) {
         for (const std::int64_t rows : {1, 4, 8}) {

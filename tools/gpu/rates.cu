@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,82 +14,36 @@
 
 #include "engine/backend/cuda/fault.hpp"
 #include "engine/backend/cuda/library_products.hpp"
+#include "tools/gpu/timing.cuh"
 
 namespace strata::cuda {
 namespace {
 
-constexpr std::size_t kBytes = std::size_t{4} << 30;
+constexpr std::size_t kBytes = std::size_t{2} << 30;
 constexpr std::size_t kHostBytes = std::size_t{1} << 30;
-constexpr int kRounds = 7;
-
-// Milliseconds of one call of `work`: the median of the rounds behind the first.
-double milliseconds(cudaStream_t stream, int calls, const std::function<void()>& work) {
-    cudaEvent_t begin = nullptr;
-    cudaEvent_t end = nullptr;
-    check(cudaEventCreate(&begin), "creating an event");
-    check(cudaEventCreate(&end), "creating an event");
-    std::vector<double> rounds;
-    for (int round = 0; round <= kRounds; ++round) {
-        check(cudaEventRecord(begin, stream), "timing");
-        for (int i = 0; i < calls; ++i) work();
-        check(cudaEventRecord(end, stream), "timing");
-        check(cudaEventSynchronize(end), "timing");
-        float time = 0.0F;
-        check(cudaEventElapsedTime(&time, begin, end), "timing");
-        if (round > 0) rounds.push_back(double(time) / calls);
-    }
-    std::sort(rounds.begin(), rounds.end());
-    check(cudaEventDestroy(begin), "freeing an event");
-    check(cudaEventDestroy(end), "freeing an event");
-    return rounds[rounds.size() / 2];
-}
-
-__global__ void read_kernel(const uint4* from, std::int64_t count, unsigned* out) {
-    unsigned all = 0;
-    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-#pragma unroll 8
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-         i < count; i += stride) {
-        const uint4 one = from[i];
-        all |= one.x | one.y | one.z | one.w;
-    }
-    // Memory is zeroed: never true, which the compiler does not know.
-    if (all != 0) *out = all;
-}
 
 void say(const char* what, double rate, const char* unit) {
     std::printf("%-10s %8.1f %s\n", what, rate, unit);
 }
 
 void memory_rates(cudaStream_t stream) {
-    int device = 0;
-    int processors = 0;
-    check(cudaGetDevice(&device), "current device");
-    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-          "asking for the device");
     char* room = nullptr;
     char* host = nullptr;
-    check(cudaMalloc(&room, kBytes), "allocating device memory");
-    check(cudaMemset(room, 0, kBytes), "clearing device memory");
+    check(cudaMalloc(&room, 2 * kBytes), "allocating device memory");
+    check(cudaMemset(room, 0, 2 * kBytes), "clearing device memory");
     check(cudaMallocHost(&host, kHostBytes), "allocating page-locked memory");
     std::fill_n(host, kHostBytes, char{0});
-    const double read = milliseconds(stream, 3, [&] {
-        read_kernel<<<processors * 8, 512, 0, stream>>>(reinterpret_cast<const uint4*>(room),
-                                                        kBytes / sizeof(uint4),
-                                                        reinterpret_cast<unsigned*>(room));
-        check(cudaGetLastError(), "starting a kernel");
-    });
     const auto copied = [&](void* to, const void* from, std::size_t bytes) {
-        return milliseconds(stream, 2, [=] {
+        return timing::milliseconds(stream, 2, [=](int) {
             check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copying");
         });
     };
-    const double copy = copied(room, room + kBytes / 2, kBytes / 2);
+    const double copy = copied(room, room + kBytes, kBytes);
     const double to_device = copied(room, host, kHostBytes);
     const double to_host = copied(host, room, kHostBytes);
     constexpr double kMega = 1.0e6;  // bytes a millisecond into GB/s
-    say("read", double(kBytes) / read / kMega, "GB/s");
-    say("copy", double(kBytes) / copy / kMega, "GB/s");
+    say("read", timing::read_rate(stream) / kMega, "GB/s");
+    say("copy", 2.0 * double(kBytes) / copy / kMega, "GB/s");
     say("to device", double(kHostBytes) / to_device / kMega, "GB/s");
     say("to host", double(kHostBytes) / to_host / kMega, "GB/s");
     check(cudaFreeHost(host), "freeing host memory");
@@ -124,7 +77,7 @@ void product_rate(cudaStream_t stream) {
     check(cudaMemcpy(x, numbers.data(), kTokens * kWidth * kHalf, cudaMemcpyDefault), "copying");
     check(cudaMemcpy(weight, numbers.data(), kHidden * kWidth * kHalf, cudaMemcpyDefault),
           "copying");
-    const double time = milliseconds(stream, 20, [&] {
+    const double time = timing::milliseconds(stream, 20, [&](int) {
         library->multiply(MatrixForm::bf16, weight, kHidden, x, kTokens, kWidth, 1.0F, false, y,
                           kHidden);
     });

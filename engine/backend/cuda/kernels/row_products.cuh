@@ -1,7 +1,7 @@
 // Products of weights with one row (launch/row_products.hpp). As many blocks as the chip holds at
 // once, their teams of warps taking row pairs in turn. The first pair's weights are on their way
 // while the block waits for its input and prepares it in shared memory, those of the next pair
-// while the one before it is summed up and written.
+// while the one before it is computed (kRefills), or summed up and written.
 //
 // A team is one warp where there are row pairs for all of them. Where there are fewer, or so few
 // more that half of the warps would have twice as many as the others, 2 or 4 warps share a pair:
