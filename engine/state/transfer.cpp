@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -41,6 +42,19 @@ void for_each_part(Pieces pieces, std::size_t most, const Visit& visit) {
             done += count;
             offset += count;
         }
+    }
+}
+
+// Of a blob's bytes [begin, end), end may lie beyond them: what is to be copied.
+void add_copies(const Moved& blob, std::size_t begin, std::size_t end,
+                std::vector<HostCopy>& copies) {
+    auto* const to = static_cast<std::byte*>(blob.on_device);
+    std::size_t at = 0;
+    for (const auto& piece : blob.pieces) {
+        const std::size_t from = std::clamp(begin, at, at + piece.size());
+        const std::size_t upto = std::clamp(end, at, at + piece.size());
+        if (from < upto) copies.push_back({to + from, piece.data() + (from - at), upto - from});
+        at += piece.size();
     }
 }
 
@@ -111,34 +125,39 @@ std::vector<Digest128> copy_to_pieces(Device& device, std::span<const Moved> blo
     return blocks.digests();
 }
 
-CopiesFromHost::CopiesFromHost(Device& device, std::span<const Moved> blobs) : device_(&device) {
+CopiesFromHost::CopiesFromHost(Device& device, std::span<const Moved> first,
+                               std::span<const Moved> pages, std::span<const std::size_t> cuts)
+    : device_(&device), began_(std::chrono::steady_clock::now()) {
     std::vector<HostCopy> copies;
-    for (const Moved& blob : blobs) {
-        auto* to = static_cast<std::byte*>(blob.on_device);
-        for (const auto& piece : blob.pieces) {
-            copies.push_back({to, piece.data(), piece.size()});
-            to += piece.size();
-        }
+    std::vector<CopyStage> stages;
+    for (const Moved& blob : first) add_copies(blob, 0, SIZE_MAX, copies);
+    std::size_t below = 0;
+    for (const std::size_t cut : cuts) {
+        for (const Moved& page : pages) add_copies(page, below, cut, copies);
+        stages.push_back({copies.size(), cut});
+        below = cut;
     }
-    device.start_copies_from_host(copies);
+    device.start_copies_from_host(copies, stages);
 }
 
 CopiesFromHost::~CopiesFromHost() {
     try {
-        finish();
+        if (device_ != nullptr) finish();
     } catch (const std::exception&) {
         // Another failure is on its way already.
     }
 }
 
-void CopiesFromHost::finish() {
-    if (auto* device = std::exchange(device_, nullptr)) device->finish_copies();
+std::chrono::steady_clock::time_point CopiesFromHost::finish() {
+    const std::chrono::duration<double, std::milli> took(
+        std::exchange(device_, nullptr)->finish_copies());
+    return began_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(took);
 }
 
 void copy_from_pieces(Device& device, std::span<const Moved> blobs, const TransferStep& step) {
     if (device.copies_aside()) {
-        CopiesFromHost copying(device, blobs);
-        return copying.finish();
+        CopiesFromHost(device, blobs).finish();
+        return;
     }
     const auto pieces = pieces_of(blobs);
     const BlockList blocks(pieces);

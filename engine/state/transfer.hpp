@@ -3,6 +3,7 @@
 // share blobs by the blocks of their digests. Knows no blob store and no session.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -42,14 +43,22 @@ using TransferStep = std::function<void()>;
 // write or read may go.
 class CopiesFromHost {
   public:
-    CopiesFromHost(Device& device, std::span<const Moved> blobs);
+    explicit CopiesFromHost(Device& device, std::span<const Moved> blobs)
+        : CopiesFromHost(device, blobs, {}, {}) {}
+    // `first` as a whole, then of all pages what lies below the first of `cuts`, then from there to
+    // the second one and so on: stages of Device::start_copies_from_host(). `cuts`: rising offsets
+    // in a page, the last one its size.
+    CopiesFromHost(Device& device, std::span<const Moved> first, std::span<const Moved> pages,
+                   std::span<const std::size_t> cuts);
     ~CopiesFromHost();
     CopiesFromHost(const CopiesFromHost&) = delete;
     CopiesFromHost& operator=(const CopiesFromHost&) = delete;
-    void finish();
+    // Gives the time at which they had ended. Once.
+    std::chrono::steady_clock::time_point finish();
 
   private:
     Device* device_;
+    std::chrono::steady_clock::time_point began_;
 };
 
 // Each from its pieces to the device.

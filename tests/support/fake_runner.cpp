@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 
 #include "strata/core/invariant.hpp"
 
@@ -27,13 +29,14 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
     return x ^ (x >> 31);
 }
 
-std::byte* row_address(const SequenceMemory& memory, std::size_t layer, Position row, bool values) {
+std::byte* row_address(const Geometry& geometry, const SequenceMemory& memory, std::size_t layer,
+                       Position row, bool values) {
     constexpr auto kRows = static_cast<std::size_t>(kPageTokens);
     const auto at = static_cast<std::size_t>(row);
     auto* page = static_cast<std::byte*>(memory.pages[at / kRows]);
-    page += layer * kRows * (kKeyBytes + kValueBytes);
-    return values ? page + kRows * kKeyBytes + at % kRows * kValueBytes
-                  : page + at % kRows * kKeyBytes;
+    page += layer * kRows * (geometry.k_row_bytes + geometry.v_row_bytes);
+    return values ? page + kRows * geometry.k_row_bytes + at % kRows * geometry.v_row_bytes
+                  : page + at % kRows * geometry.k_row_bytes;
 }
 
 }  // namespace
@@ -63,17 +66,63 @@ Result<Buffer> FakeDevice::upload_values(const StoredTensor&) {
 
 void FakeDevice::copy_to_host(void* to, const void* from_device, std::size_t bytes) {
     called();
+    finish_all();
     std::memcpy(to, from_device, bytes);
 }
 
 void FakeDevice::copy_from_host(void* to_device, const void* from, std::size_t bytes) {
     called();
+    finish_all();
     std::memcpy(to_device, from, bytes);
 }
 
 void FakeDevice::copy_on_device(void* to_device, const void* from_device, std::size_t bytes) {
     called();
+    finish_all();
     std::memcpy(to_device, from_device, bytes);
+}
+
+void FakeDevice::start_copies_from_host(std::span<const HostCopy> copies,
+                                        std::span<const CopyStage> stages) {
+    if (!aside) return Device::start_copies_from_host(copies, stages);
+    called();
+    if (!going_.empty()) throw std::logic_error("copies from the host go on already");
+    for (const HostCopy& copy : copies) std::memset(copy.to_device, 0xa5, copy.bytes);
+    std::size_t done = 0;
+    for (const CopyStage& stage : stages) {
+        const auto part = copies.subspan(done, stage.copies - done);
+        going_.push_back({{part.begin(), part.end()}, stage.page_bytes});
+        done = stage.copies;
+    }
+    const auto rest = copies.subspan(done);
+    if (!rest.empty()) going_.push_back({{rest.begin(), rest.end()}, SIZE_MAX});
+    stages_begun += going_.size();
+    there_ = 0;
+}
+
+void FakeDevice::finish_one() {
+    Going now = std::move(going_.front());
+    going_.erase(going_.begin());
+    std::shuffle(now.copies.begin(), now.copies.end(), random_);
+    for (const HostCopy& copy : now.copies) {
+        std::memcpy(copy.to_device, copy.from, copy.bytes);
+        bytes_in += copy.bytes;
+    }
+    there_ = now.page_bytes;
+}
+
+void FakeDevice::finish_all() {
+    while (!going_.empty()) finish_one();
+}
+
+void FakeDevice::await_rows(std::size_t page_bytes) {
+    while (!going_.empty() && (there_ == 0 || there_ < page_bytes)) finish_one();
+}
+
+double FakeDevice::finish_copies() {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(copies_ms));
+    finish_all();
+    return copies_ms;
 }
 
 Ops& FakeDevice::ops() {
@@ -87,8 +136,8 @@ FakeRunner::FakeRunner(const FakeShape& shape, std::shared_ptr<FakeDevice> devic
     geometry_.vocabulary = shape.vocabulary;
     geometry_.trained_context = 100'000;
     geometry_.kv_type = KvType::f16;
-    geometry_.k_row_bytes = kKeyBytes;
-    geometry_.v_row_bytes = kValueBytes;
+    geometry_.k_row_bytes = std::max(kKeyBytes, shape.row_bytes);
+    geometry_.v_row_bytes = std::max(kValueBytes, shape.row_bytes);
     geometry_.layers = {LayerKind::attention, LayerKind::attention};
     if (shape.recurrent) {
         geometry_.layers = {LayerKind::recurrent, LayerKind::attention, LayerKind::recurrent,
@@ -110,8 +159,8 @@ std::uint64_t FakeRunner::read_rows(const SequenceMemory& memory, std::size_t la
     for (Position row = 0; row < rows; ++row) {
         std::array<std::uint64_t, 2> key{};
         std::uint64_t value = 0;
-        std::memcpy(key.data(), row_address(memory, layer, row, false), kKeyBytes);
-        std::memcpy(&value, row_address(memory, layer, row, true), kValueBytes);
+        std::memcpy(key.data(), row_address(geometry_, memory, layer, row, false), kKeyBytes);
+        std::memcpy(&value, row_address(geometry_, memory, layer, row, true), kValueBytes);
         hash = mix(mix(hash, mix(key[0], key[1])), value);
     }
     return hash;
@@ -125,8 +174,8 @@ std::uint64_t FakeRunner::write_row(const SequenceMemory& memory, std::size_t la
     const std::array<std::uint64_t, 2> key{mix(below, token) + steering_salt(),
                                            mix(position, token)};
     const std::uint64_t value = mix(key[0], key[1] + layer);
-    std::memcpy(row_address(memory, layer, row, false), key.data(), kKeyBytes);
-    std::memcpy(row_address(memory, layer, row, true), &value, kValueBytes);
+    std::memcpy(row_address(geometry_, memory, layer, row, false), key.data(), kKeyBytes);
+    std::memcpy(row_address(geometry_, memory, layer, row, true), &value, kValueBytes);
     return mix(mix(below, mix(key[0], key[1])), value);
 }
 
@@ -179,10 +228,13 @@ bool FakeRunner::forward(const SequenceMemory& memory, Position first, std::span
     const FakePass pass{first, std::ssize(ids)};
     if (on_pass) on_pass(pass);
     passes.push_back(pass);
+    device_->await_rows(0);
     std::uint64_t hash = advance_state(memory, ids);
     // An abandoned pass leaves what it must not be believed by: an advanced state, and no rows.
     if (!compute_layers(pass)) return false;
     for (std::size_t layer = 0; layer < geometry_.attention_layers(); ++layer) {
+        device_->await_rows((layer + 1) * static_cast<std::size_t>(kPageTokens) *
+                            (geometry_.k_row_bytes + geometry_.v_row_bytes));
         std::uint64_t rows = read_rows(memory, layer, first);
         Position row = first;
         for (const TokenId id : ids) rows = write_row(memory, layer, row++, id, rows);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "strata/backend/device.hpp"
@@ -35,11 +36,22 @@ class FakeDevice : public Device {
     void copy_to_host(void* to, const void* from_device, std::size_t bytes) override;
     void copy_from_host(void* to_device, const void* from, std::size_t bytes) override;
     void copy_on_device(void* to_device, const void* from_device, std::size_t bytes) override;
-    void synchronize() override {}
+    void synchronize() override { finish_all(); }
     bool copies_aside() const override { return aside; }
+    // Of a device that copies by itself, made to be hard on whoever relies on it: until somebody
+    // must have them the places hold rubbish, and copies of a stage come in an order of their own.
+    void start_copies_from_host(std::span<const HostCopy> copies,
+                                std::span<const CopyStage> stages) override;
+    double finish_copies() override;
     Ops& ops() override;
+    // An operation reads the running state, or the bytes of pages below this offset.
+    void await_rows(std::size_t page_bytes);
 
-    bool aside = false;  // copies by itself
+    bool aside = false;          // copies by itself
+    std::uint64_t bytes_in = 0;  // copied so
+    double copies_ms = 0;        // that they take at least
+    std::size_t stages_begun = 0;
+    std::size_t copies_going() const { return going_.size(); }
     std::size_t held_bytes() const { return *held_; }
     std::size_t limit_bytes = SIZE_MAX;
     bool tells_free = false;
@@ -50,6 +62,17 @@ class FakeDevice : public Device {
     void called() const {
         if (on_call) on_call();
     }
+    void finish_one();
+    void finish_all();
+
+    // Of copies from the host that have not happened, in order.
+    struct Going {
+        std::vector<HostCopy> copies;
+        std::size_t page_bytes = 0;
+    };
+    std::vector<Going> going_;
+    std::size_t there_ = SIZE_MAX;  // of pages: bytes below it have come
+    std::mt19937_64 random_{7};
 
     // Outlives the device in its buffers' owners.
     std::shared_ptr<std::size_t> held_ = std::make_shared<std::size_t>(0);
@@ -59,6 +82,7 @@ struct FakeShape {
     bool recurrent = false;  // a hybrid: attention layers between recurrent ones
     std::int64_t vocabulary = 97;
     std::int64_t chunk_tokens = 64;
+    std::size_t row_bytes = 0;  // of a K row, and of a V row; 0 = what the fake needs
 };
 
 struct FakePass {

@@ -1,5 +1,5 @@
 // A CUDA device as a Device: one stream for everything that is asked of it, one for long copies
-// from the host, and one of each thread that copies to the host beside them.
+// from the host (arrivals.hpp), and one of each thread that copies to the host beside them.
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -34,10 +34,7 @@ class CudaDevice final : public Device {
               stream,
               cuda::Chip{properties.multiProcessorCount, properties.major * 10 + properties.minor},
               exact, std::move(library))) {}
-    ~CudaDevice() override {
-        static_cast<void>(cudaStreamSynchronize(inward_.stream));
-        static_cast<void>(cudaStreamSynchronize(stream_));
-    }
+    ~CudaDevice() override { static_cast<void>(cudaStreamSynchronize(stream_)); }
 
     DeviceFacts facts() const override {
         std::size_t free = 0;
@@ -75,12 +72,14 @@ class CudaDevice final : public Device {
     }
     void copy_on_device(void* to_device, const void* from_device, std::size_t bytes) override {
         enter();
+        ops_->arrivals().wait_for_all();
         check(cudaMemcpyAsync(to_device, from_device, bytes, cudaMemcpyDeviceToDevice, stream_),
               "a copy on the device");
         ops_->written_by_copy(to_device, bytes);
     }
     void synchronize() override {
         enter();
+        ops_->arrivals().wait_for_all();
         check(cudaStreamSynchronize(stream_), "waiting for the device");
         ops_->settle();
     }
@@ -107,21 +106,15 @@ class CudaDevice final : public Device {
               "a copy to the host beside others");
         check(cudaStreamSynchronize(cudaStreamPerThread), "a copy to the host beside others");
     }
-    void start_copies_from_host(std::span<const HostCopy> copies) override {
+    void start_copies_from_host(std::span<const HostCopy> copies,
+                                std::span<const CopyStage> stages) override {
         enter();
-        // What was asked for before may still read what is overwritten now.
-        check(cudaEventRecord(before_inward_.event, stream_), "marking the work before copies");
-        check(cudaStreamWaitEvent(inward_.stream, before_inward_.event, 0), "ordering copies");
-        for (const HostCopy& copy : copies) {
-            check(cudaMemcpyAsync(copy.to_device, copy.from, copy.bytes, cudaMemcpyHostToDevice,
-                                  inward_.stream),
-                  "a copy from the host");
-            ops_->written_by_copy(copy.to_device, copy.bytes);
-        }
+        ops_->arrivals().start(copies, stages);
+        for (const HostCopy& copy : copies) ops_->written_by_copy(copy.to_device, copy.bytes);
     }
-    void finish_copies() override {
+    double finish_copies() override {
         enter();
-        check(cudaStreamSynchronize(inward_.stream), "copies from the host");
+        return ops_->arrivals().finish();
     }
 
     bool lock_pages(void* at, std::size_t bytes) override {
@@ -163,6 +156,7 @@ class CudaDevice final : public Device {
     // is waited for.
     void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
         enter();
+        ops_->arrivals().wait_for_all();
         if (kind == cudaMemcpyDeviceToHost && bytes <= kBounceBytes && pageable(to)) {
             const std::lock_guard lock(bounce_mutex_);
             check(cudaMemcpyAsync(bounce_.get(), from, bytes, kind, stream_), "a copy to the host");
@@ -196,28 +190,12 @@ class CudaDevice final : public Device {
         cudaStream_t stream;
         ~StreamOwner() { static_cast<void>(cudaStreamDestroy(stream)); }
     };
-    static cudaStream_t fresh_stream() {
-        cudaStream_t stream = nullptr;
-        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
-        return stream;
-    }
-    struct EventOwner {
-        cudaEvent_t event;
-        ~EventOwner() { static_cast<void>(cudaEventDestroy(event)); }
-    };
-    static cudaEvent_t order_event() {
-        cudaEvent_t event = nullptr;
-        check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
-        return event;
-    }
 
     int number_;
     std::string name_;
     std::string kernels_;
     cudaStream_t stream_;
     StreamOwner owner_{stream_};
-    StreamOwner inward_{fresh_stream()};  // long copies from the host
-    EventOwner before_inward_{order_event()};
     std::mutex bounce_mutex_;
     std::unique_ptr<void, HostFree> bounce_ = host_memory(kBounceBytes);
     std::shared_ptr<cuda::CudaOps> ops_;

@@ -119,6 +119,12 @@ void CudaOps::begin(const Step& step) {
     rows_ = static_cast<std::int64_t>(step.ids.size());
     coded_ = {};
     halved_ = {};
+    // The graph of a recorded step waits for nothing in its midst.
+    if (rows_ == 1) {
+        arrivals_.wait_for_all();
+    } else {
+        arrivals_.wait_for_first();
+    }
     recorder_.begin(rows_ == 1);
     // A block that moved to where a smaller one was has the same address.
     CallKey key(kTakeStep);
@@ -410,7 +416,14 @@ void CudaOps::rope_table(const RopeAngles& angles, float* table) {
     });
 }
 
+void CudaOps::await_rows(const AttentionShape& shape) {
+    const auto rows = static_cast<std::size_t>(kPageTokens);
+    arrivals_.wait_for_rows(std::max(shape.k_offset + rows * shape.k_rows().row_bytes(),
+                                     shape.v_offset + rows * shape.v_rows().row_bytes()));
+}
+
 void CudaOps::store(const PendingStore& of) {
+    await_rows(of.shape);
     const StepView view = step_.view();
     CallKey key(kStoreInputs);
     key << view.head << of.shape << of.preparation << of.q << of.k << of.v;
@@ -445,6 +458,7 @@ void CudaOps::attention(const AttentionShape& shape, Rows q, Rows out) {
         read(q);
     }
     written(out);
+    await_rows(shape);
     const StepView view = step_.view();
     AttentionScratch scratch;
     scratch.multiprocessors = chip_.multiprocessors;

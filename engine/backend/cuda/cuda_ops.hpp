@@ -22,6 +22,7 @@
 
 #include <cuda_runtime.h>
 
+#include "engine/backend/cuda/arrivals.hpp"
 #include "engine/backend/cuda/cuda_weight.hpp"
 #include "engine/backend/cuda/device_memory.hpp"
 #include "engine/backend/cuda/launch/attention.hpp"
@@ -43,6 +44,7 @@ class CudaOps final : public Ops {
           chip_(chip),
           exact_(exact),
           library_(std::move(library)),
+          arrivals_(stream),
           recorder_(stream),
           step_(stream),
           scratch_(stream) {}
@@ -51,6 +53,8 @@ class CudaOps final : public Ops {
     void flush();
     // Memory of the device was written by a copy, or is new: what was derived from it is not true.
     void written_by_copy(const void* at, std::size_t bytes);
+    // Operations wait for them as far as they read what they bring.
+    Arrivals& arrivals() { return arrivals_; }
     // All work is done.
     void settle() {
         scratch_.trim();
@@ -108,6 +112,7 @@ class CudaOps final : public Ops {
     }
     void store_now();
     void store(const PendingStore& of);
+    void await_rows(const AttentionShape& shape);
     void write_norm(Rows x, const float* gain, float epsilon, Rows y);
     bool fuses(Rows x) const { return recorder_.recording() && !exact_ && x.rows == 1; }
     RowInput row_input(Rows x);
@@ -140,6 +145,7 @@ class CudaOps final : public Ops {
     Chip chip_;
     bool exact_;
     std::unique_ptr<LibraryProducts> library_;
+    Arrivals arrivals_;
     StepRecorder recorder_;
     StepMemory step_;
     ScratchMemory scratch_;

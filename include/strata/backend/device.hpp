@@ -28,6 +28,13 @@ struct HostCopy {
     std::size_t bytes = 0;
 };
 
+// Of a list of such copies: once the first `copies` of them have happened, all is there that the
+// coming operations read, but for the bytes of pages from `page_bytes` on (from each page's start).
+struct CopyStage {
+    std::size_t copies = 0;
+    std::size_t page_bytes = 0;
+};
+
 class Device {
   public:
     virtual ~Device() = default;
@@ -64,12 +71,16 @@ class Device {
     virtual void copy_to_host_aside(void* to, const void* from_device, std::size_t bytes) {
         copy_to_host(to, from_device, bytes);
     }
-    // On the thread of ops(). Until finish_copies() nothing of the host's side may be written, and
-    // nothing of the device's side read or written.
-    virtual void start_copies_from_host(std::span<const HostCopy> copies) {
+    // On the thread of ops(). Until finish_copies() nothing of the host's side may be written or
+    // freed. What is asked of the device meanwhile happens behind the copies, an operation behind
+    // the first stage that brings what it reads; no stages: behind all of them.
+    virtual void start_copies_from_host(std::span<const HostCopy> copies,
+                                        std::span<const CopyStage> stages) {
+        static_cast<void>(stages);
         for (const HostCopy& copy : copies) copy_from_host(copy.to_device, copy.from, copy.bytes);
     }
-    virtual void finish_copies() {}
+    // Waits for them. When they had ended: ms since they were started, 0 = before that returned.
+    virtual double finish_copies() { return 0; }
 
     // Makes host memory fast to copy from and to, for a device that copies by itself (page-locked).
     // False: not needed, or refused; the memory is used as it is then. On any thread.

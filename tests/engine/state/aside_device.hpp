@@ -1,6 +1,5 @@
 // A device that copies by itself, made to be hard on whoever relies on it: a copy to the host takes
-// its bytes at its very end, which comes late or when the test says so; copies from the host come
-// in an order of their own, and until then their places hold rubbish.
+// its bytes at its very end, which comes late or when the test says so.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +25,12 @@ namespace strata::tests {
 class AsideDevice : public FakeDevice {
   public:
     // With `room_bytes` for pages beyond what DevicePages leaves free.
-    explicit AsideDevice(std::size_t room_bytes) : room_bytes_(room_bytes) {}
+    explicit AsideDevice(std::size_t room_bytes) : room_bytes_(room_bytes) { aside = true; }
 
     DeviceFacts facts() const override {
         const std::size_t left = room_bytes_ - std::min(room_bytes_, held_bytes());
         return {"aside", "none", kDeviceSpareBytes + left, 1};
     }
-    bool copies_aside() const override { return true; }
     void copy_to_host_aside(void* to, const void* from_device, std::size_t bytes) override {
         std::unique_lock lock(mutex_);
         ++begun;
@@ -48,20 +46,6 @@ class AsideDevice : public FakeDevice {
         if (fails) fails();
         std::memcpy(to, from_device, bytes);
         ++copied;
-    }
-    void start_copies_from_host(std::span<const HostCopy> copies) override {
-        REQUIRE(going_.empty());
-        going_.assign(copies.begin(), copies.end());
-        for (const HostCopy& copy : going_) std::memset(copy.to_device, 0xa5, copy.bytes);
-    }
-    void finish_copies() override {
-        const std::lock_guard lock(mutex_);
-        std::shuffle(going_.begin(), going_.end(), random_);
-        for (const HostCopy& copy : going_) {
-            std::memcpy(copy.to_device, copy.from, copy.bytes);
-            bytes_in += copy.bytes;
-        }
-        going_.clear();
     }
     bool lock_pages(void* at, std::size_t) override {
         const std::lock_guard lock(mutex_);
@@ -88,7 +72,6 @@ class AsideDevice : public FakeDevice {
 
     std::atomic<int> begun = 0;
     std::atomic<int> copied = 0;
-    std::uint64_t bytes_in = 0;
     bool sleeps = false;
     std::function<void()> fails;  // in a copy to the host
     std::set<void*> locked;
@@ -101,7 +84,6 @@ class AsideDevice : public FakeDevice {
     std::condition_variable changed_;
     bool held_ = false;
     std::mt19937_64 random_{7};
-    std::vector<HostCopy> going_;
 };
 
 }  // namespace strata::tests
