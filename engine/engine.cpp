@@ -12,6 +12,7 @@
 #include "engine/next_token.hpp"
 #include "engine/parked_conversations.hpp"
 #include "engine/request_check.hpp"
+#include "engine/request_run.hpp"
 #include "engine/units.hpp"
 #include "strata/backend/device_fault.hpp"
 #include "strata/core/invariant.hpp"
@@ -37,39 +38,6 @@ constexpr std::chrono::milliseconds kLookMs{50};  // between two looks at the li
 // A stopped chunk that is still running after four times the usual length is given up. A hybrid
 // pays for it with all it has read since its last checkpoint, so a shorter one is waited for.
 constexpr std::chrono::milliseconds kStopPatienceMs{1000};
-
-// A request's place on the board while it runs.
-struct BoardPlace {
-    BoardPlace(StopBoard& on, std::uint64_t id) : board(on), flag(on.begin(id)) {}
-    ~BoardPlace() { board.end(); }
-    BoardPlace(const BoardPlace&) = delete;
-    BoardPlace& operator=(const BoardPlace&) = delete;
-
-    StopBoard& board;
-    StopBoard::Flag flag;
-};
-
-// One request while it runs.
-struct Run {
-    const GenerateRequest& request;
-    EngineEvents& events;
-    StopBoard::Flag stop;
-    TimePoint began;
-    TimePoint reading_began{};
-    TimePoint told{};         // its progress, the last time
-    TimePoint chunk_began{};  // the chunk that is being read
-    TimePoint looked{};       // at what came meanwhile
-    PromptMarks marks{};
-    std::string_view steering{};  // what the request's mode adds: its fingerprint; empty = nothing
-    Position spoilt = 0;          // tokens of a planned hit that turned out not to be what it was
-    Outcome outcome{};
-
-    bool stopped() const { return *stop; }
-    void note_spoilt() {
-        const PromptPlan& plan = outcome.plan;
-        if (plan.restored || !plan.switched) spoilt = std::max(spoilt, plan.reused);
-    }
-};
 
 class OneConversationEngine : public Engine {
   public:
@@ -109,9 +77,11 @@ class OneConversationEngine : public Engine {
     PromptPlan plan(const Run& run) const;
     void choose(Run& run);
     bool is_good(Run& run);
+    Result<bool> read_on(Run& run);
     Status<> resume(Run& run);
-    Status<> resume_elsewhere(Run& run);
-    Result<bool> bring_back(Run& run);
+    Status<> bring_back(Run& run);
+    void lose_live(Run& run);
+    void arrive(Run& run);
     void name_live(const Run& run);
     void show_life(Run& run);
     bool read_prompt(Run& run);
@@ -240,15 +210,26 @@ Result<Outcome, RequestRefusal> OneConversationEngine::tell(Run& run) {
         return Failure{RequestRefusal{RefusalCode::out_of_memory,
                                       no_pages(pages.error(), std::ssize(request.prompt))}};
     }
-    if (auto resumed = resume(run); !resumed) {
-        return Failure{RequestRefusal{RefusalCode::restore_failed, resumed.error().text}};
+    const auto whole = read_on(run);
+    if (!whole) {
+        return Failure{RequestRefusal{RefusalCode::restore_failed, whole.error().text}};
     }
-    run.events.resumed(run.outcome.plan, live_.conversation);
-    run.reading_began = clock_();
-    run.told = run.reading_began;
-    if (read_prompt(run)) write_answer(run);
+    if (*whole) write_answer(run);
     settle(run);
     return std::move(run.outcome);
+}
+
+// From what the plan says, or the next plan, to the prompt's end; false as read_prompt().
+Result<bool> OneConversationEngine::read_on(Run& run) {
+    while (true) {
+        run.lost = false;
+        if (auto resumed = resume(run); !resumed) return resumed.failure();
+        const bool whole = !run.lost && read_prompt(run);
+        arrive(run);
+        if (!run.lost) return whole;
+        run.note_spoilt();
+        choose(run);
+    }
 }
 
 PromptPlan OneConversationEngine::plan(const Run& run) const {
@@ -289,51 +270,51 @@ Status<> OneConversationEngine::resume(Run& run) {
                        [&] { show_life(run); });
     if (plan.outgoing == OutgoingFate::park_if_free) ++conversations_;
     if (plan.entry) {
-        const auto back = bring_back(run);
-        if (!back) return back.failure();
-        if (!*back) return resume_elsewhere(run);
-    } else {
-        if (!session_->rewind(plan.reused)) return resume_elsewhere(run);
+        if (auto back = bring_back(run); !back || run.lost) return back;
+    } else if (session_->rewind(plan.reused)) {
         if (plan.reused == 0) session_->set_steering(run.steering);
+    } else {
+        run.lost = true;
+        return Done{};
     }
     name_live(run);
-    parked_->live_is(live_, run.events);
-    stage_ = Stage::answering;
+    run.reading_began = clock_();
+    if (!session_->arriving()) arrive(run);
     return Done{};
 }
 
-// What the plan went on from turned out not to be what it was.
-Status<> OneConversationEngine::resume_elsewhere(Run& run) {
-    run.note_spoilt();
-    choose(run);
-    return resume(run);
-}
-
-// False: there was nothing whole to bring back, and nobody is live; another plan is needed.
-Result<bool> OneConversationEngine::bring_back(Run& run) {
+Status<> OneConversationEngine::bring_back(Run& run) {
     auto facts = parked_->bring_back(run.outcome.plan, run.steering, run.outcome.cache, run.events,
                                      [&] { show_life(run); });
     if (!facts) return facts.failure();
-    live_ = facts->value_or(LiveFacts{});
-    if (*facts) {
-        PromptPlan& plan = run.outcome.plan;
-        if (plan.takes && run.outcome.cache.restored_bytes == 0) plan.source = ResumeSource::device;
-        return true;
+    if (!*facts) {
+        lose_live(run);
+        return Done{};
     }
-    one_shot_ = false;
-    parked_->live_is(live_, run.events);
-    return false;
+    live_ = **std::move(facts);
+    PromptPlan& plan = run.outcome.plan;
+    if (plan.takes && run.outcome.cache.restored_bytes == 0) plan.source = ResumeSource::device;
+    return Done{};
 }
 
-// While a conversation moves, nothing of the prompt is read yet.
-void OneConversationEngine::show_life(Run& run) {
-    const TimePoint now = clock_();
-    if (now - run.looked < kLookMs) return;
-    run.looked = now;
-    run.events.step();
-    if (now - run.told < kHeartbeatMs) return;
-    run.told = now;
-    run.events.progress(0, ms_between(run.began, now), 0);
+// There was nothing whole to bring back, and nobody is live.
+void OneConversationEngine::lose_live(Run& run) {
+    run.lost = true;
+    live_ = LiveFacts{};
+    one_shot_ = false;
+    parked_->live_is(live_, run.events);
+}
+
+// Who goes on is there to its last byte, at the latest behind the first pass.
+void OneConversationEngine::arrive(Run& run) {
+    if (stage_ != Stage::moving || run.lost) return;
+    const auto late =
+        parked_->arrived(run.outcome.plan, run.outcome.cache, run.events, [&] { show_life(run); });
+    if (!late) return lose_live(run);
+    run.told = run.reading_began = later_by(*late, run.reading_began);
+    parked_->live_is(live_, run.events);
+    stage_ = Stage::answering;
+    run.events.resumed(run.outcome.plan, live_.conversation);
 }
 
 // Who is live from here on. A conversation keeps its number while it continues and when it comes
@@ -367,12 +348,17 @@ bool OneConversationEngine::read_prompt(Run& run) {
     Position last_interval = session_->frontier();
     while (true) {
         const Position here = session_->frontier();
-        parked_->check_if_due(PressureWhere::request, run.events);
-        if (cut != cuts.end() && cut->position == here) {
+        const bool is_cut = cut != cuts.end() && cut->position == here;
+        const bool is_interval = interval_due(last_interval, here, wish, limits_.checkpoints);
+        if (is_cut || is_interval) arrive(run);
+        if (stage_ == Stage::answering) {
+            parked_->check_if_due(PressureWhere::request, run.events);
+        }
+        if (is_cut) {
             keep_checkpoint(cut->kind);
             ++cut;
         }
-        if (interval_due(last_interval, here, wish, limits_.checkpoints)) {
+        if (is_interval) {
             keep_checkpoint(CheckpointKind::interval);
             last_interval = here;
         }
@@ -388,12 +374,15 @@ bool OneConversationEngine::read_prompt(Run& run) {
 }
 
 bool OneConversationEngine::read_chunk(Run& run, Position end) {
-    const auto first = static_cast<std::size_t>(session_->frontier());
-    const auto count = static_cast<std::size_t>(end) - first;
+    const std::int64_t tokens = end - session_->frontier();
+    const auto ids = std::span(run.request.prompt).first(static_cast<std::size_t>(end));
     const bool last = end == std::ssize(run.request.prompt);
     const bool wants = last && (run.request.max_new > 0 || run.request.hash);
-    const auto read = read_watched(run, std::span(run.request.prompt).subspan(first, count),
+    const bool waited = stage_ == Stage::moving;  // for bytes, so its time tells nothing
+    const auto read = read_watched(run, ids.last(static_cast<std::size_t>(tokens)),
                                    wants ? next_.wanted(run.request) : LastRow{});
+    arrive(run);
+    if (run.lost) return false;
     if (!read || *read == PassEnd::abandoned) {
         run.outcome.prompt_ms = ms_between(run.reading_began, clock_());
         if (!read) {
@@ -406,9 +395,10 @@ bool OneConversationEngine::read_chunk(Run& run, Position end) {
     }
     session_->device().synchronize();
     const TimePoint now = clock_();
-    const auto tokens = static_cast<std::int64_t>(count);
-    chunk_tokens_ =
-        next_chunk_tokens(chunk_tokens_, tokens, ms_between(run.chunk_began, now), limits_.chunks);
+    if (!waited) {
+        chunk_tokens_ = next_chunk_tokens(chunk_tokens_, tokens, ms_between(run.chunk_began, now),
+                                          limits_.chunks);
+    }
     run.outcome.prompt_read += tokens;
     tell_progress(run, now);
     run.events.step();
@@ -424,22 +414,28 @@ Result<PassEnd> OneConversationEngine::read_watched(Run& run, std::span<const To
     return read;
 }
 
-// In the middle of a chunk: signs of life. False: it is not worth going on.
+// In the middle of a chunk. False: it is not worth going on.
 bool OneConversationEngine::look_up(Run& run) {
+    show_life(run);
+    return !run.stopped() || clock_() - run.chunk_began < kStopPatienceMs;
+}
+
+// Now and then: signs of life.
+void OneConversationEngine::show_life(Run& run) {
     const TimePoint now = clock_();
-    if (now - run.looked < kLookMs) return true;
+    if (now - run.looked < kLookMs) return;
     run.looked = now;
     run.events.step();
     if (now - run.told >= kHeartbeatMs) tell_progress(run, now);
-    return !run.stopped() || now - run.chunk_began < kStopPatienceMs;
 }
 
-// Of the chunks that are whole.
+// Of the chunks that are whole; of none while a conversation moves.
 void OneConversationEngine::tell_progress(Run& run, TimePoint now) {
     run.told = now;
     const double ms = ms_between(run.reading_began, now);
-    const double rate = ms > 0 ? static_cast<double>(run.outcome.prompt_read) * 1000 / ms : 0;
-    run.events.progress(session_->frontier(), ms_between(run.began, now), rate);
+    const auto read = static_cast<double>(run.outcome.prompt_read);
+    run.events.progress(stage_ == Stage::moving ? 0 : session_->frontier(),
+                        ms_between(run.began, now), read > 0 && ms > 0 ? read * 1000 / ms : 0);
 }
 
 void OneConversationEngine::write_answer(Run& run) {

@@ -318,12 +318,29 @@ Result<std::optional<LiveFacts>> ParkedConversations::bring_back(const PromptPla
     event.conversation = image->conversation;
     event.tokens = plan.reused;
     event.bytes = outcome.bytes;
-    event.ms = figures.restore_ms;
     event.took_end = plan.source == ResumeSource::parked;
     event.label = image->label;
-    say(std::move(event), events);
+    back_ = {image, std::move(event)};
     return std::optional(LiveFacts{image->conversation, image->label, image->marks, image->identity,
                                    image->hits + 1});
+}
+
+std::optional<double> ParkedConversations::arrived(const PromptPlan& plan, CacheFigures& figures,
+                                                   ConversationEvents& events, const Step& step) {
+    Back back = std::exchange(back_, {});
+    if (!back.image) return 0.0;
+    const ArrivalOutcome outcome = session_->await_arrival(step);
+    if (!outcome.good) {
+        figures.restore_ms.reset();
+        figures.restored_bytes.reset();
+        session_->reset();
+        give_up(plan, *back.image, events);
+        return std::nullopt;
+    }
+    figures.restore_ms = figures.restore_ms.value_or(0) + outcome.late_ms;
+    back.event.ms = figures.restore_ms;
+    say(std::move(back.event), events);
+    return outcome.late_ms;
 }
 
 // What was taken has left the books already.
@@ -351,6 +368,7 @@ void ParkedConversations::live_is(const LiveFacts& facts, ConversationEvents& ev
 
 void ParkedConversations::forget_live() noexcept {
     incoming_ = nullptr;
+    back_ = {};
     cache_.forget_live();
     session_->store().sweep([this](HostBlobId id) { return cache_.names(id); });
 }

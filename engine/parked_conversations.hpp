@@ -4,7 +4,7 @@
 // state/'s, decisions the policies'.
 //
 // Of one request:  check() -> validated() until it is true -> set_aside() -> bring_back() ->
-// live_is(), and live_is() again at its end.
+// arrived() -> live_is(), and live_is() again at its end.
 #pragma once
 
 #include <chrono>
@@ -63,12 +63,18 @@ class ParkedConversations {
     // move: it must not change the books.
     void set_aside(const PromptPlan& plan, const LiveFacts& outgoing, std::uint64_t branch,
                    CacheFigures& figures, ConversationEvents& events, const Step& step);
-    // The image that set_aside() took or borrowed is the live conversation now, at plan.reused.
-    // Absent: its bytes had changed, it is gone, and the session is empty; plan again. Refused: the
-    // session is INVALID, and the engine cannot go on.
+    // The image that set_aside() took or borrowed is the live conversation now, at plan.reused, or
+    // about to be: while the session is arriving() it may read one pass, and nothing else happens
+    // before arrived(). Absent: a part was not there, it is gone, and the session is empty; plan
+    // again. Refused: the session is INVALID, and the engine cannot go on.
     Result<std::optional<LiveFacts>> bring_back(const PromptPlan& plan, std::string_view steering,
                                                 CacheFigures& figures, ConversationEvents& events,
                                                 const Step& step);
+    // Waits for what bring_back() left on its way, if anything, and tells of it. How long that took
+    // behind bring_back(), ms. Absent: its bytes had changed, it is gone, the session is empty;
+    // plan again.
+    std::optional<double> arrived(const PromptPlan& plan, CacheFigures& figures,
+                                  ConversationEvents& events, const Step& step);
     // The live conversation changed: its ids, its checkpoints or its clean pages.
     void live_is(const LiveFacts& facts, ConversationEvents& events);
     // After a failure in the midst of anything: nobody is live, and no memory is needed to say so.
@@ -105,6 +111,11 @@ class ParkedConversations {
     ConversationCache cache_;
     ConversationPressure pressure_;
     SharedImage incoming_;  // between set_aside() and bring_back()
+    struct Back {
+        SharedImage image;
+        ConversationEvent event;
+    };
+    Back back_;  // between bring_back() and arrived()
     MemoryReading last_reading_;
     TimePoint last_check_{};
 };

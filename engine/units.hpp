@@ -24,4 +24,9 @@ inline double ms_between(TimePoint from, TimePoint to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
+inline TimePoint later_by(double ms, TimePoint from) {
+    const std::chrono::duration<double, std::milli> span(ms);
+    return from + std::chrono::duration_cast<TimePoint::duration>(span);
+}
+
 }  // namespace strata

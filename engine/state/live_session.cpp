@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/state/arrival.hpp"
 #include "engine/state/device_pages.hpp"
 #include "engine/state/page_rows.hpp"
 #include "engine/state/transfer.hpp"
@@ -121,6 +122,10 @@ void LiveSession::make_writable(std::size_t page, Position rows) {
 }
 
 void LiveSession::forget_content() {
+    if (arriving_) {  // nobody knows what its pages hold
+        for (const std::size_t page : arriving_->pages()) copied_[page] = HostBlobId::none;
+        arriving_.reset();
+    }
     ids_.clear();
     checkpoints_.clear();
     for (BlobHold& page : clean_) page = {};
@@ -160,7 +165,7 @@ bool LiveSession::can_rewind(Position position) {
 }
 
 bool LiveSession::rewind_to(Position position, bool state_is_there) {
-    STRATA_INVARIANT(valid_ && position >= 0 && position <= frontier());
+    STRATA_INVARIANT(valid_ && !arriving_ && position >= 0 && position <= frontier());
     if (position == 0) {
         reset();
         return true;
@@ -240,7 +245,7 @@ void LiveSession::cut_back() {
 }
 
 Status<> LiveSession::keep_checkpoint(CheckpointKind kind, std::uint64_t owner) {
-    STRATA_INVARIANT(valid_);
+    STRATA_INVARIANT(valid_ && !arriving_);
     const std::size_t bytes = running_state_.bytes();
     try {
         StateImage image;

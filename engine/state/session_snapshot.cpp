@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/state/arrival.hpp"
 #include "engine/state/device_pages.hpp"
 #include "engine/state/image_check.hpp"
 #include "engine/state/page_rows.hpp"
@@ -32,17 +33,20 @@ struct Place {
     std::string name;
 };
 
-// Copies to the host make room for those that somebody waits for.
-class FillingPaused {
-  public:
-    explicit FillingPaused(BlobStore& store) : store_(&store) { store.pause_filling(true); }
-    ~FillingPaused() { store_->pause_filling(false); }
-    FillingPaused(const FillingPaused&) = delete;
-    FillingPaused& operator=(const FillingPaused&) = delete;
+// Where the bytes of a page are parted so that layers can be computed while those behind them are
+// on their way: between layers, no part smaller than this. Smaller ones cost the copies some of
+// their rate.
+constexpr std::size_t kPagePartBytesMin = std::size_t{2} << 20;
 
-  private:
-    BlobStore* store_;
-};
+std::vector<std::size_t> arrival_cuts(const Geometry& geometry) {
+    const std::size_t layer =
+        geometry.page_bytes() / std::max<std::size_t>(geometry.attention_layers(), 1);
+    const std::size_t part = (kPagePartBytesMin + layer - 1) / layer * layer;
+    std::vector<std::size_t> cuts;
+    for (std::size_t at = part; at < geometry.page_bytes(); at += part) cuts.push_back(at);
+    cuts.push_back(geometry.page_bytes());
+    return cuts;
+}
 
 void fill_all(Device& device, BlobStore& store, std::span<const Fill> fills,
               const LiveSession::Step& step) {
@@ -96,7 +100,7 @@ std::uint64_t move_all(Device& device, std::span<const Place> places,
 }  // namespace
 
 void LiveSession::describe(ConversationImage& image) {
-    STRATA_INVARIANT(valid_ && frontier() > 0);
+    STRATA_INVARIANT(valid_ && !arriving_ && frontier() > 0);
     image.ids = std::make_shared<const TokenIds>(ids_);
     image.checkpoints.clear();
     image.pages.clear();
@@ -119,7 +123,7 @@ void LiveSession::describe(ConversationImage& image) {
 }
 
 Result<CaptureFigures> LiveSession::capture(const ConversationImage& image, const Step& step) {
-    STRATA_INVARIANT(valid_ && image.end() == frontier() &&
+    STRATA_INVARIANT(valid_ && !arriving_ && image.end() == frontier() &&
                      image.pages.size() == pages_for(frontier()));
     CaptureFigures figures;
     std::vector<HostBlobId> made;
@@ -225,42 +229,48 @@ std::vector<std::size_t> LiveSession::lay_out(const ConversationImage& image, Po
     return empty;
 }
 
-// False: what was moved is not what was sealed.
+// False: a part of it is not there. True: all of it is on its way.
 bool LiveSession::move_aside(const ConversationImage& image, Position position,
-                             std::uint64_t& bytes, const Step& step) {
-    const FillingPaused paused(*store_);
-    const auto moved = lay_out(image, position);
-    std::vector<const StoredBlob*> blobs;
-    std::vector<Moved> copies;
-    std::vector<Pieces> summed;
-    bool all_there = true;
-    const auto move = [&](const HostBlob& blob, void* to) {
+                             std::uint64_t& bytes) {
+    auto arrival = std::make_unique<Arrival>(*store_);
+    const auto is_there = [&](const HostBlob& blob) {
         store_->await(blob.id);
-        const StoredBlob* stored = store_->find(blob.id);
-        blobs.push_back(stored);
-        copies.push_back({to, stored->pieces});
-        summed.emplace_back(stored->pieces);
-        all_there = all_there && stored->sealed;
         bytes += blob.bytes;
+        return store_->find(blob.id)->sealed;
     };
-    for (const std::size_t page : moved) move(image.pages[page], page_addresses_[page]);
+    for (const std::size_t page : lay_out(image, position)) {
+        if (!is_there(image.pages[page])) return false;
+        arrival->add_page(page, image.pages[page], page_addresses_[page]);
+    }
     const HostBlob state = state_at(image, position);
     const void* kept_state = state.id == HostBlobId::none ? nullptr : kept_->find(state.id);
     if (kept_state != nullptr) {
         device().copy_on_device(running_state_.address(), kept_state, running_state_.bytes());
     } else if (state.id != HostBlobId::none) {
-        move(state, running_state_.address());
+        if (!is_there(state)) return false;
+        arrival->add_state(state, running_state_.address());
     }
-    if (!all_there) return false;
-    CopiesFromHost copying(device(), copies);
-    const auto sums = digests_of(summed, transfer_threads(device()), step);
-    copying.finish();
-    const auto as_sealed = [](const Digest128& sum, const StoredBlob* blob) {
-        return sum == blob->checksum;
-    };
-    if (!std::ranges::equal(sums, blobs, as_sealed)) return false;
-    for (const std::size_t page : moved) copied_[page] = image.pages[page].id;
+    if (arrival->empty()) return true;
+    for (const std::size_t page : arrival->pages()) {
+        // One that is about to be written is not worth being kept: that would be a copy of it,
+        // which waits for all others.
+        const bool whole = static_cast<Position>(page + 1) * kPageTokens <= position;
+        if (whole) copied_[page] = image.pages[page].id;
+    }
+    arriving_ = std::move(arrival);
+    arriving_->start(device(), arrival_cuts(geometry()));
     return true;
+}
+
+ArrivalOutcome LiveSession::await_arrival(const Step& step) {
+    if (!arriving_) return {};
+    const ArrivalOutcome outcome = arriving_->finish(step);
+    if (!outcome.good) {
+        forget_content();
+        valid_ = false;
+    }
+    arriving_.reset();
+    return outcome;
 }
 
 RestoreOutcome LiveSession::restore(const ConversationImage& image, Position position,
@@ -294,16 +304,16 @@ RestoreOutcome LiveSession::restore(const ConversationImage& image, Position pos
         set_steering(steering_content);
         take_over(image, position);
         if (device().copies_aside()) {
-            if (!move_aside(image, position, outcome.bytes, step)) {
+            if (!move_aside(image, position, outcome.bytes)) {
                 forget_content();
                 outcome.result = RestoreResult::spoilt;
-                outcome.text = "the bytes of the snapshot have changed";
+                outcome.text = "a part of the snapshot never came into host memory";
                 return outcome;
             }
         } else {
             outcome.bytes = move_all(device(), places_of(*store_, image, position, memory()), step);
+            device().synchronize();
         }
-        device().synchronize();
     } catch (const std::bad_alloc&) {
         return fail("no memory");
     } catch (const DeviceFault&) {
@@ -313,6 +323,7 @@ RestoreOutcome LiveSession::restore(const ConversationImage& image, Position pos
     }
     valid_ = true;
     outcome.result = RestoreResult::restored;
+    if (arriving_) arriving_->left_behind();
     return outcome;
 }
 

@@ -28,11 +28,13 @@
 // With a device that copies by itself (Device::copies_aside) capture() and keep_checkpoint() return
 // before the bytes are in host memory. No memory of the device is written while such a copy reads
 // it: a page is exchanged for another one before. What was exchanged stays on the device while
-// there is room (state/device_pages.hpp), and comes back from there. restore() sums the bytes up
-// while they move: validate() only looks at stamps.
+// there is room (state/device_pages.hpp), and comes back from there. restore() returns while the
+// bytes move and are summed up (validate() only looks at stamps). The session is ARRIVING then: one
+// read() may follow, whose layers begin as their rows come; what it gives is nobody's before
+// await_arrival() has said that the bytes are what they were.
 //
 // Of a state in host memory no byte reaches the device before rewind() has summed it up; of an
-// image, before validate() has, or with such a device restore() denies what it moved.
+// image, before validate() has, or with such a device await_arrival() denies what was moved.
 //
 // Invariants: (1) frontier() == ids().size(); (2) VALID: pages cover all rows below the frontier;
 // (3) every checkpoint lies at or below the frontier; (4) a page belongs to this session alone;
@@ -77,12 +79,17 @@ enum class RestoreResult : std::uint8_t {
     no_match,  // the image cannot be resumed at that position; nothing changed
     invalid,   // the image is not whole; nothing changed
     failed,    // a transfer or an allocation failed half-way: the session is INVALID
-    spoilt,    // bytes of the image have changed, found while they moved: the session is INVALID
+    spoilt,    // a part of it never came into host memory, found late: the session is INVALID
 };
 struct RestoreOutcome {
     RestoreResult result = RestoreResult::no_match;
     std::uint64_t bytes = 0;  // moved to the device
     std::string text;         // of what is not `restored`: why
+};
+// How what a restore left on its way has come.
+struct ArrivalOutcome {
+    double late_ms = 0;  // behind the restore's return
+    bool good = true;    // false: bytes of the image have changed; the session is INVALID and empty
 };
 
 struct CaptureFigures {
@@ -92,6 +99,7 @@ struct CaptureFigures {
 
 enum class PassEnd : std::uint8_t { whole, abandoned };
 
+class Arrival;
 class DevicePages;
 
 class LiveSession {
@@ -176,6 +184,10 @@ class LiveSession {
     // clean: they are the image's own. Precondition: validate() found it good.
     RestoreOutcome restore(const ConversationImage& image, Position position,
                            std::string_view steering_content, const Step& step = {});
+    // Waits for what the last restore() has left on its way, if anything, and calls `step` now and
+    // then. Throws DeviceFault.
+    [[nodiscard]] ArrivalOutcome await_arrival(const Step& step = {});
+    [[nodiscard]] bool arriving() const { return arriving_ != nullptr; }
     // Compares the device with the image, byte for byte, right after restore() at `position`.
     // Absent: equal; else the first part that differs.
     std::optional<std::string> differs_from(const ConversationImage& image,
@@ -205,8 +217,7 @@ class LiveSession {
     void exchange_page(std::size_t page, const Buffer& with);
     void make_writable(std::size_t page, Position rows);
     std::vector<std::size_t> lay_out(const ConversationImage& image, Position position);
-    bool move_aside(const ConversationImage& image, Position position, std::uint64_t& bytes,
-                    const Step& step);
+    bool move_aside(const ConversationImage& image, Position position, std::uint64_t& bytes);
 
     Runner* runner_;
     BlobStore* store_;
@@ -220,6 +231,7 @@ class LiveSession {
     Buffer running_state_;
     Checkpoints checkpoints_;
     bool valid_ = true;
+    std::unique_ptr<Arrival> arriving_;  // writes pages_ and running_state_
 };
 
 }  // namespace strata

@@ -1,6 +1,7 @@
 // Parking and restoring on a device that copies by itself: nothing waits that need not, nobody
 // writes what a copy still reads, and what comes back is what was parked.
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -20,9 +21,9 @@ constexpr Position kLength = 600;  // two pages and a part
 constexpr std::size_t kMuch = std::size_t{1} << 30;
 
 struct AsideStage {
-    AsideStage(bool recurrent, std::size_t room_bytes)
+    AsideStage(bool recurrent, std::size_t room_bytes, std::size_t row_bytes = 0)
         : device(std::make_shared<AsideDevice>(room_bytes)),
-          runner(FakeShape{recurrent, 97, 512}, device),
+          runner(FakeShape{recurrent, 97, 512, row_bytes}, device),
           store(segments, *device),
           session(LiveSession::open(runner, store).value()),
           logits(97) {}
@@ -45,9 +46,14 @@ struct AsideStage {
         return image;
     }
     void drop(const ConversationImage& image) { session->leave(books.remove(image)); }
-    RestoreOutcome restore(const ConversationImage& image) {
+    RestoreOutcome begin_restore(const ConversationImage& image) {
         REQUIRE(session->validate(image, image.end(), {}).ok());
         return session->restore(image, image.end(), {});
+    }
+    RestoreOutcome restore(const ConversationImage& image) {
+        const auto outcome = begin_restore(image);
+        CHECK(session->await_arrival().good);
+        return outcome;
     }
     // Another conversation, over the same pages.
     void read_other(std::uint64_t seed, Position length = kLength) {
@@ -93,8 +99,8 @@ TEST_CASE("a conversation is copied while the next one is read") {
     CHECK(stage.store.find(image.pages[0].id)->sealed);
     stage.open_new_session();
     REQUIRE(stage.restore(image).result == RestoreResult::restored);
-    CHECK(stage.device->bytes_in > 0);
     CHECK(state_sha256(*stage.session) == before);
+    CHECK(stage.device->bytes_in > 0);
     CHECK(stage.session->differs_from(image, image.end()) == std::nullopt);
     stage.session->reset();
     stage.drop(image);
@@ -235,23 +241,120 @@ TEST_CASE("a rewind finds a checkpoint whose copy goes on") {
     stage.open_new_session();
     REQUIRE(stage.session->validate(image, kLength, {}).ok());
     REQUIRE(stage.session->restore(image, kLength, {}).result == RestoreResult::restored);
+    CHECK(stage.session->await_arrival().good);
     CHECK(state_sha256(*stage.session) == before);
 }
 
 TEST_CASE("a byte that changed in host memory is found while it moves") {
     const bool recurrent = GENERATE(false, true);
+    const bool reads = GENERATE(false, true);
     AsideStage stage(recurrent, kMuch);
     stage.read(SnapshotStage::ids(kLength, 1));
+    const auto before = state_sha256(*stage.session);
     const auto image = stage.park(1);
     stage.await_all(image);
     const auto which = recurrent ? image.end_state.id : image.pages[1].id;
-    stage.store.find(which)->pieces.front()[17] ^= std::byte{4};
+    std::byte& changed = stage.store.find(which)->pieces.front()[17];
+    changed ^= std::byte{4};
     stage.open_new_session();
-    const auto back = stage.session->restore(image, image.end(), {});
-    CHECK(back.result == RestoreResult::spoilt);
+    REQUIRE(stage.session->restore(image, image.end(), {}).result == RestoreResult::restored);
+    REQUIRE(stage.session->arriving());
+    if (reads) stage.read(SnapshotStage::ids(20, 7));
+    CHECK_FALSE(stage.session->await_arrival().good);
+    CHECK_FALSE(stage.session->arriving());
     CHECK_FALSE(stage.session->valid());
+    CHECK(stage.session->frontier() == 0);
     stage.read_other(2);
     CHECK(stage.session->valid());
+    // Nothing of what came is taken for what it should have been.
+    changed ^= std::byte{4};
+    const auto moved = stage.device->bytes_in;
+    const auto back = stage.restore(image);
+    REQUIRE(back.result == RestoreResult::restored);
+    CHECK(back.bytes == 3 * stage.runner.geometry().page_bytes() +
+                            (recurrent ? stage.runner.geometry().state_bytes() : 0));
+    CHECK(stage.device->bytes_in == moved + back.bytes);
+    CHECK(state_sha256(*stage.session) == before);
+}
+
+// Rows so large that a page comes in parts.
+constexpr std::size_t kLargeRow = 4096;
+constexpr std::size_t kLargeRoom = std::size_t{100} << 20;
+
+TEST_CASE("the first pass goes on behind rows that come layer by layer") {
+    const bool recurrent = GENERATE(false, true);
+    const auto more = GENERATE(as<std::int64_t>{}, 1, 30);
+    const Position length = GENERATE(as<Position>{}, kLength, 2 * kPageTokens);
+    AsideStage stage(recurrent, kLargeRoom, kLargeRow);
+    stage.read(SnapshotStage::ids(length, 1));
+    const auto before = state_sha256(*stage.session);
+    const auto image = stage.park(1);
+    stage.await_all(image);
+    stage.read(SnapshotStage::ids(more, 3));
+    const auto after = state_sha256(*stage.session);
+    const auto logits = stage.logits;
+    stage.open_new_session();
+
+    const auto began = std::chrono::steady_clock::now();
+    REQUIRE(stage.begin_restore(image).result == RestoreResult::restored);
+    const std::chrono::duration<double, std::milli> begun =
+        std::chrono::steady_clock::now() - began;
+    REQUIRE(stage.session->arriving());
+    CHECK(stage.device->stages_begun == stage.runner.geometry().attention_layers());
+    CHECK(stage.device->bytes_in == 0);  // nobody has waited
+    stage.read(SnapshotStage::ids(more, 3));
+    CHECK(stage.logits == logits);
+    stage.device->copies_ms = 30;
+    const auto outcome = stage.session->await_arrival();
+    CHECK(outcome.good);
+    CHECK(outcome.late_ms >= 30 - begun.count());
+    stage.device->copies_ms = 0;
+    CHECK(state_sha256(*stage.session) == after);
+    CHECK(stage.session->await_arrival().late_ms == 0);  // nothing is on its way
+    stage.session->reset();
+    REQUIRE(stage.restore(image).result == RestoreResult::restored);
+    CHECK(state_sha256(*stage.session) == before);
+}
+
+TEST_CASE("what is on its way may be let go at any time") {
+    const bool recurrent = GENERATE(false, true);
+    const int how = GENERATE(0, 1, 2, 3);
+    AsideStage stage(recurrent, kLargeRoom, kLargeRow);
+    stage.read(SnapshotStage::ids(kLength, 1));
+    const auto before = state_sha256(*stage.session);
+    const auto image = stage.park(1);
+    stage.await_all(image);
+    stage.open_new_session();
+    REQUIRE(stage.begin_restore(image).result == RestoreResult::restored);
+    switch (how) {
+        case 0:
+            stage.session->reset();
+            break;
+        case 1:
+            stage.read_other(2);
+            break;
+        case 2:  // once more, over itself
+            REQUIRE(stage.restore(image).result == RestoreResult::restored);
+            CHECK(state_sha256(*stage.session) == before);
+            break;
+        default:
+            stage.open_new_session();
+    }
+    if (how != 2) {
+        REQUIRE(stage.restore(image).result == RestoreResult::restored);
+        CHECK(state_sha256(*stage.session) == before);
+    }
+    // The bytes stay as long as they are read, whoever drops them.
+    stage.open_new_session();
+    REQUIRE(stage.begin_restore(image).result == RestoreResult::restored);
+    stage.drop(image);
+    stage.read(SnapshotStage::ids(30, 3));
+    CHECK(stage.session->await_arrival().good);
+    REQUIRE(stage.session->rewind(stage.session->frontier()));
+    stage.session->reset();
+    CHECK(stage.store.blobs() == 0);
+    CHECK(stage.segments.segments() == 0);
+    CHECK(stage.device->locked.empty());
 }
 
 TEST_CASE("a copy that failed is a part that is not there") {

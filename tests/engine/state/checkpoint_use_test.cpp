@@ -86,7 +86,9 @@ struct WideStage {
         session->reset();
         session->forget_kept();
         if (!session->validate(image, position, {}).ok()) return {};
-        return session->restore(image, position, {});
+        RestoreOutcome outcome = session->restore(image, position, {});
+        if (!session->await_arrival().good) outcome.result = RestoreResult::spoilt;
+        return outcome;
     }
     // A byte of the blob, wherever its piece lies.
     std::byte& byte_of(HostBlobId id, std::size_t at) {

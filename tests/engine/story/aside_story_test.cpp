@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -36,12 +38,23 @@ class ListedSegments : public HostSegments {
     MappedSegments inner_;
 };
 
-// What a request told.
+// What a request told, and in which order: parked, restored, dropped; resumed; progress; token.
 struct Heard : NoEvents {
-    void token(TokenId id, const std::optional<TokenReport>&) override { answer.push_back(id); }
-    void conversation(const ConversationEvent& event) override { cache.push_back(event); }
+    void resumed(const PromptPlan&, std::uint64_t) override { order += 'r'; }
+    void progress(Position, double, double) override { order += 'p'; }
+    void token(TokenId id, const std::optional<TokenReport>&) override {
+        answer.push_back(id);
+        order += 't';
+    }
+    void conversation(const ConversationEvent& event) override {
+        cache.push_back(event);
+        if (event.step == ConversationStep::park) order += 'P';
+        if (event.step == ConversationStep::restore) order += 'R';
+        if (event.step == ConversationStep::drop) order += 'D';
+    }
     TokenIds answer;
     std::vector<ConversationEvent> cache;
+    std::string order;
 };
 
 MemoryReading much_memory() {
@@ -51,15 +64,22 @@ MemoryReading much_memory() {
 }
 
 struct AsideEngine {
-    explicit AsideEngine(const FakeShape& kind) : shape(kind) {
+    explicit AsideEngine(const FakeShape& kind, bool verify = true) : shape(kind) {
         device->aside = true;
         EngineLimits limits = EngineStage::default_limits();
         limits.cache.cache = {64 * kMib, 4, 0, limits.checkpoints.kept};
-        limits.cache.verify = true;
+        limits.cache.verify = verify;
         const EngineHost host{&segments, {&much_memory, [] {}, [] {}}};
-        engine = make_engine(std::make_unique<FakeRunner>(shape, device), limits,
-                             std::make_shared<StopBoard>(), host)
-                     .value();
+        auto fake = std::make_unique<FakeRunner>(shape, device);
+        runner = fake.get();
+        engine = make_engine(std::move(fake), limits, std::make_shared<StopBoard>(), host).value();
+    }
+    // No byte in host memory is what it was.
+    void spoil() {
+        CHECK(engine->parking_bytes() == 0);
+        for (const auto& [at, bytes] : segments.sizes) {
+            for (std::size_t i = 0; i < bytes; i += 64) at[i] ^= std::byte{1};
+        }
     }
     Heard say(const TokenIds& prompt) {
         Heard heard;
@@ -75,6 +95,7 @@ struct AsideEngine {
     FakeShape shape;
     ListedSegments segments;
     std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>();
+    FakeRunner* runner = nullptr;
     std::unique_ptr<Engine> engine;
     Outcome outcome;
     std::uint64_t requests = 0;
@@ -117,10 +138,7 @@ TEST_CASE("a conversation that did not stay what it was is read again") {
         const TokenIds more = follow_up(a, stage.say(a).answer, 3);
         stage.say(opening(2));
         stage.engine->leave_device();
-        CHECK(stage.engine->parking_bytes() == 0);
-        for (const auto& [at, bytes] : stage.segments.sizes) {
-            for (std::size_t i = 0; i < bytes; i += 64) at[i] ^= std::byte{1};
-        }
+        stage.spoil();
         const Heard heard = stage.say(more);
         CHECK_FALSE(stage.outcome.plan.restored);
         CHECK(stage.outcome.plan.reused < 20);  // what it shares with another one, at most
@@ -132,6 +150,85 @@ TEST_CASE("a conversation that did not stay what it was is read again") {
         stage.say(opening(5));
         stage.say(follow_up(more, heard.answer, 6));
         CHECK(stage.outcome.plan.restored);
+    }
+}
+
+TEST_CASE("the tail is read while the conversation is still on its way") {
+    for (const FakeShape& shape : {kHybrid, kAttention}) {
+        AsideEngine stage(shape, false);
+        const TokenIds a = opening(1);
+        const TokenIds more = follow_up(a, stage.say(a).answer, 3);
+        stage.say(opening(2));
+        stage.engine->leave_device();
+        CHECK(stage.engine->parking_bytes() == 0);
+        std::size_t going = 0;
+        stage.runner->on_pass = [&](const FakePass&) {
+            going = std::max(going, stage.device->copies_going());
+        };
+        stage.device->copies_ms = 25;
+        const Heard heard = stage.say(more);
+        CHECK(going > 0);
+        // The conversation is told to be back when it is, then what was read behind it.
+        CHECK(heard.order == "PRr" + std::string(heard.order.size() - 3 - 6, 'p') + "tttttt");
+        CHECK(stage.outcome.plan.source == ResumeSource::parked);
+        REQUIRE(stage.outcome.cache.restore_ms);
+        CHECK(*stage.outcome.cache.restore_ms >= 25);
+        CHECK(stage.outcome.prompt_ms >= 0);
+        for (const auto& event : heard.cache) {
+            if (event.step == ConversationStep::restore) {
+                CHECK(event.ms == stage.outcome.cache.restore_ms);
+            }
+        }
+    }
+}
+
+TEST_CASE("of what was read behind bytes that had changed nothing is told") {
+    for (const FakeShape& shape : {kHybrid, kAttention}) {
+        AsideEngine stage(shape, false);
+        const TokenIds a = opening(1);
+        const TokenIds more = follow_up(a, stage.say(a).answer, 3);
+        stage.say(opening(2));
+        stage.engine->leave_device();
+        stage.spoil();
+        const Heard heard = stage.say(more);  // the right answer
+        CHECK(heard.order.substr(0, 3) == "PDr");
+        CHECK(heard.order.find('R') == std::string::npos);
+        CHECK(std::ranges::count(heard.order, 'r') == 1);
+        // What the next plan took of another one, if anything, is all that came back.
+        const bool borrowed = std::any_of(heard.cache.begin(), heard.cache.end(), [](auto& event) {
+            return event.step == ConversationStep::borrow;
+        });
+        CHECK(stage.outcome.cache.restore_ms.has_value() == borrowed);
+        CHECK(stage.outcome.prompt_tokens == stage.outcome.plan.reused + stage.outcome.prompt_read);
+    }
+}
+
+TEST_CASE("a request that is stopped while its conversation comes back leaves it whole") {
+    for (const FakeShape& shape : {kHybrid, kAttention}) {
+        for (const bool spoilt : {false, true}) {
+            AsideEngine stage(shape, false);
+            stage.runner->layers = 3;
+            const TokenIds a = opening(1);
+            const TokenIds more = follow_up(a, stage.say(a).answer, 3);
+            stage.say(opening(2));
+            stage.engine->leave_device();
+            if (spoilt) stage.spoil();
+            bool once = false;
+            stage.runner->on_layer = [&](const FakePass&, std::int64_t) {
+                if (!std::exchange(once, true)) stage.engine->cancel(std::nullopt);
+            };
+            Heard heard;
+            auto request = EngineStage::request(more);
+            request.id = 99;
+            const auto stopped = stage.engine->generate(request, heard);
+            REQUIRE(stopped.ok());
+            CHECK(stopped->finish == FinishReason::cancel);
+            CHECK(heard.answer.empty());
+            CHECK(std::ranges::count(heard.order, 'r') == 1);
+            stage.runner->on_layer = nullptr;
+            stage.say(more);
+            if (!spoilt) CHECK(stage.outcome.plan.reused >= std::ssize(a));
+        }
     }
 }
 
