@@ -35,8 +35,10 @@ class CallKey {
     CallKey& operator<<(T value) {
         if constexpr (std::is_pointer_v<T>) {
             add(reinterpret_cast<std::uintptr_t>(value));
-        } else if constexpr (std::is_floating_point_v<T>) {
-            add(std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+        } else if constexpr (std::is_same_v<T, double>) {
+            add(std::bit_cast<std::uint64_t>(value));
+        } else if constexpr (std::is_same_v<T, float>) {
+            add(std::bit_cast<std::uint32_t>(value));
         } else {
             add(static_cast<std::uint64_t>(value));
         }

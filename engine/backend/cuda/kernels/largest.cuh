@@ -16,20 +16,13 @@ constexpr int kLargestLoads = 2;  // of 16 bytes, that a thread has on their way
 constexpr int kLargestBlockQuads = kLargestThreads * kLargestLoads;
 static_assert(kLargestBlocksMax <= kLargestThreads);  // a thread for what each block has found
 
-// order_of() the infinities. What is NaN or +infinity counts as the largest of all, so that it is
-// found wherever it is.
-constexpr unsigned kOrderOfLowest = 0x007fffffU;
-constexpr unsigned kOrderOfInfinity = 0xff800000U;
-constexpr unsigned kOrderOfFaulty = ~0U;
-constexpr float kFiniteMax = 3.402823466e+38F;
-
 struct BestSeen {
     unsigned ordered = 0;
     unsigned index = ~0U;
 
     // Of one thread: indices come in rising order.
     __device__ __forceinline__ void look(float value, unsigned at) {
-        const unsigned order = value <= kFiniteMax ? order_of(value) : kOrderOfFaulty;
+        const unsigned order = order_or_fault(value);
         if (order <= ordered) return;
         ordered = order;
         index = at;
@@ -77,8 +70,7 @@ __global__ void __launch_bounds__(kLargestThreads)
     best = {found.x, found.y};
     best_of_block<kLargestThreads>(best.ordered, best.index);
     if (threadIdx.x != 0) return;
-    const bool sound = best.ordered > kOrderOfLowest && best.ordered < kOrderOfInfinity;
-    *index = sound ? static_cast<std::int32_t>(best.index) : -1;
+    *index = is_sound(best.ordered) ? static_cast<std::int32_t>(best.index) : -1;
 }
 
 }  // namespace strata::cuda

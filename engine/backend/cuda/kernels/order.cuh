@@ -16,6 +16,31 @@ __device__ __forceinline__ float score_of(unsigned ordered) {
     return __uint_as_float((ordered & 0x80000000U) != 0 ? ordered & 0x7fffffffU : ~ordered);
 }
 
+// order_of() the infinities. A value of a row that is NaN or +infinity counts as the largest of
+// all, so that it is found wherever it is.
+constexpr unsigned kOrderOfLowest = 0x007fffffU;
+constexpr unsigned kOrderOfInfinity = 0xff800000U;
+constexpr unsigned kOrderOfFaulty = ~0U;
+constexpr float kFiniteMax = 3.402823466e+38F;
+
+__device__ __forceinline__ unsigned order_or_fault(float value) {
+    return value <= kFiniteMax ? order_of(value) : kOrderOfFaulty;
+}
+// Of the largest order in a row: that no value is at fault, and one is finite.
+__device__ __forceinline__ bool is_sound(unsigned largest) {
+    return largest > kOrderOfLowest && largest < kOrderOfInfinity;
+}
+
+__device__ __forceinline__ unsigned sum_of_warp(unsigned value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(kAllLanes, value);
+#else
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+        value += __shfl_xor_sync(kAllLanes, value, step);
+    }
+    return value;
+#endif
+}
 __device__ __forceinline__ unsigned largest_of_warp(unsigned value) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_max_sync(kAllLanes, value);
