@@ -24,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "strata/backend/shortlist.hpp"
 #include "strata/core/types.hpp"
 #include "strata/model/sampling.hpp"
 
@@ -50,10 +51,6 @@ struct PhiloxWords {
 [[nodiscard]] TokenReport report_token(std::span<const float> logits, TokenId chosen,
                                        std::size_t top);
 
-struct Candidate {
-    float logit = 0;
-    TokenId token = 0;
-};
 // The `count` largest, falling; at equality lower ids first. O(V log count), no sort of the
 // vocabulary.
 void select_largest(std::span<const float> logits, std::size_t count, std::vector<Candidate>& out);

@@ -60,6 +60,8 @@ class CpuOps final : public Ops {
     void gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float* gain, float epsilon,
                         Rows y) override;
     void find_largest(Rows x, std::int32_t* index) override;
+    void penalise(Rows x, const TokenCounts* counts, const Penalties& by) override;
+    void shortlist(Rows x, const ShortlistRule& rule, Shortlist* list, double* weights) override;
 
   private:
     struct AttentionPlan;
@@ -81,6 +83,8 @@ class CpuOps final : public Ops {
                             std::int64_t task, int worker, Rows q) const;
     void combine_attention(const AttentionShape& shape, const AttentionPlan& plan, Rows q,
                            Rows out) const;
+
+    void list_largest(Rows x, std::int64_t wanted, std::span<float> maxima, Shortlist& list);
 
     void swiglu_rows(Rows gate, const float* up, std::int64_t up_stride);
     void group_routes(Routes routes, std::int64_t rows, std::int64_t experts);
@@ -109,6 +113,7 @@ class CpuOps final : public Ops {
     Scratch delta_gates_;
     Scratch delta_workers_;
     Scratch window_;
+    Scratch maxima_;
     std::vector<std::int32_t> route_rows_;    // rows of x in expert order
     std::vector<std::int32_t> route_places_;  // rows of hidden and results: row * used + rank
     std::vector<ExpertRows> expert_rows_;

@@ -10,6 +10,7 @@
 
 #include "engine/backend/cpu/isa.hpp"
 #include "strata/backend/kv_rows.hpp"
+#include "strata/backend/shortlist.hpp"
 
 namespace strata {
 
@@ -101,6 +102,15 @@ struct FloatKernels {
     float (*dot)(const float* a, const float* b, std::int64_t n);
     // Ops::find_largest().
     std::int64_t (*find_largest)(const float* x, std::int64_t n);
+    // The largest value of each of the groups, of up to `size` values, that x is parted into;
+    // groups without any have -infinity. `maxima`: room for n / size + kPadding. How many; -1 when
+    // a value is NaN or +infinity.
+    std::int64_t (*group_maxima)(const float* x, std::int64_t n, std::int64_t size, float* maxima);
+    // Every value of at least `floor`, in order. How many; -1 when they are more than `most`.
+    std::int64_t (*gather_from)(const float* x, std::int64_t n, float floor, std::int64_t most,
+                                Candidate* out);
+    // block_weight() of row_weights.hpp.
+    double (*weigh_block)(const float* x, std::int64_t n, float largest, float factor);
     void (*to_halves)(const float* x, std::int64_t n, std::uint16_t* y);
     // A head of int8 K/V: its codes; returns the scale.
     float (*to_codes)(const float* x, std::int64_t n, std::int8_t* codes);

@@ -4,6 +4,7 @@
 
 #include "engine/backend/cpu/float_attention.hpp"
 #include "engine/backend/cpu/float_delta.hpp"
+#include "engine/backend/cpu/float_shortlist.hpp"
 
 namespace {
 
@@ -16,6 +17,9 @@ constexpr strata::FloatKernels kFloatKernels = {
     .scale = scale,
     .dot = dot,
     .find_largest = find_largest,
+    .group_maxima = group_maxima,
+    .gather_from = gather_from,
+    .weigh_block = weigh_block,
     .to_halves = to_halves,
     .to_codes = to_codes,
     .rotate_adjacent = rotate_adjacent,

@@ -6,6 +6,7 @@
 
 #include "engine/backend/cuda/launch/delta.hpp"
 #include "engine/backend/cuda/launch/largest.hpp"
+#include "engine/backend/cuda/launch/shortlist.hpp"
 #include "engine/backend/cuda/launch/weights.hpp"
 #include "strata/core/invariant.hpp"
 
@@ -32,6 +33,8 @@ enum Call : std::uint64_t {
     kDeltaRule,
     kGatedRmsNorm,
     kFindLargest,
+    kPenalise,
+    kShortlist,
 };
 
 CallKey& operator<<(CallKey& key, Rows rows) {
@@ -523,6 +526,27 @@ void CudaOps::find_largest(Rows x, std::int32_t* index) {
     CallKey key(kFindLargest);
     key << x << index << scratch.found << scratch.counter;
     run(key, [=, this] { launch_find_largest(stream_, x, scratch, index); });
+}
+
+void CudaOps::penalise(Rows x, const TokenCounts* counts, const Penalties& by) {
+    read(x);
+    written(x);
+    CallKey key(kPenalise);
+    key << x << counts << by.repeat << by.frequency << by.presence;
+    run(key, [=, this] { launch_penalise(stream_, x, counts, by); });
+}
+
+void CudaOps::shortlist(Rows x, const ShortlistRule& rule, Shortlist* list, double* weights) {
+    read(x);
+    ShortlistScratch scratch;
+    scratch.maxima = static_cast<unsigned*>(
+        scratch_.take(ScratchUse::shortlist_maxima, kMaximaMax * sizeof(unsigned)));
+    scratch.counters =
+        static_cast<unsigned*>(scratch_.take(ScratchUse::shortlist_counters, 2 * sizeof(unsigned)));
+    CallKey key(kShortlist);
+    key << x << rule.count << rule.weighs << rule.factor << list << weights << scratch.maxima
+        << scratch.counters;
+    run(key, [=, this] { launch_shortlist(stream_, x, rule, scratch, list, weights); });
 }
 
 }  // namespace strata::cuda

@@ -80,6 +80,8 @@ class CudaOps final : public Ops {
     void gated_rms_norm(Rows o, Rows z, std::int64_t head_dim, const float* gain, float epsilon,
                         Rows y) override;
     void find_largest(Rows x, std::int32_t* index) override;
+    void penalise(Rows x, const TokenCounts* counts, const Penalties& by) override;
+    void shortlist(Rows x, const ShortlistRule& rule, Shortlist* list, double* weights) override;
 
   private:
     bool few(std::int64_t rows) const {

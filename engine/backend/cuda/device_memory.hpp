@@ -40,6 +40,8 @@ enum class ScratchUse : std::uint8_t {
     delta_chunks,
     largest,
     largest_counter,
+    shortlist_maxima,
+    shortlist_counters,
     count
 };
 

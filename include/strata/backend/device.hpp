@@ -41,8 +41,8 @@ class Device {
     virtual DeviceFacts facts() const = 0;
     // Zeroed memory, aligned to 64 bytes.
     virtual Result<Buffer> allocate(std::size_t bytes) = 0;
-    // The same for a few bytes that the host reads where they are, behind synchronize(), without a
-    // copy.
+    // The same for a few bytes that the host reads and writes where they are, without a copy:
+    // behind synchronize(), and before what is asked of ops() next.
     virtual Result<Buffer> allocate_visible(std::size_t bytes) { return allocate(bytes); }
     // Takes a stored tensor over into the device's own layout; the bytes may be unmapped
     // afterwards.

@@ -25,6 +25,7 @@
 #include <span>
 
 #include "strata/backend/kv_rows.hpp"
+#include "strata/backend/shortlist.hpp"
 #include "strata/backend/tensor.hpp"
 #include "strata/core/types.hpp"
 
@@ -203,6 +204,15 @@ class Ops {
     // *index = where the largest value of x's one row is, the lowest of equals (-0 equals +0); -1
     // when a value is NaN or +infinity, or none is above -infinity. At most 2^31 - 1 columns.
     virtual void find_largest(Rows x, std::int32_t* index) = 0;
+
+    // penalised() for each of the tokens of `counts`, in place, in x's one row. `counts` is visible
+    // memory that the host wrote before begin().
+    virtual void penalise(Rows x, const TokenCounts* counts, const Penalties& by) = 0;
+
+    // *list = the shortlist of x's one row, its verdict last. rule.weighs: and weights[b] =
+    // block_weight() of block b, relative to the row's largest value, if the list is sound. Both
+    // lie in visible memory, weights: [weight_blocks(x.cols)]. At most 2^31 - 1 columns.
+    virtual void shortlist(Rows x, const ShortlistRule& rule, Shortlist* list, double* weights) = 0;
 };
 
 }  // namespace strata

@@ -77,6 +77,12 @@ class RouteSpyOps final : public Ops {
         under_.gated_rms_norm(o, z, head_dim, gain, epsilon, y);
     }
     void find_largest(Rows x, std::int32_t* index) override { under_.find_largest(x, index); }
+    void penalise(Rows x, const TokenCounts* counts, const Penalties& by) override {
+        under_.penalise(x, counts, by);
+    }
+    void shortlist(Rows x, const ShortlistRule& rule, Shortlist* list, double* weights) override {
+        under_.shortlist(x, rule, list, weights);
+    }
 
   private:
     Device& device_;
