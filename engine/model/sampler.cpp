@@ -3,15 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
+
+#include "strata/backend/row_weights.hpp"
 
 namespace strata {
 
 namespace {
 
 constexpr std::size_t kLanes = 16;
+constexpr auto kBlock = static_cast<std::size_t>(kWeightBlock);
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 bool comes_first(const Candidate& a, const Candidate& b) {
@@ -44,27 +46,6 @@ float largest_logit(std::span<const float> logits) {
     return any_bad ? std::numeric_limits<float>::quiet_NaN() : largest;
 }
 
-// Calls fn(i) for each logits[i] >= floor, in order; fn may raise the floor. Nearly all groups of a
-// vocabulary hold none, which one look tells.
-template <class Fn>
-void for_each_from(std::span<const float> logits, const float& floor, const Fn& fn) {
-    std::size_t i = 0;
-    for (; i + kLanes <= logits.size(); i += kLanes) {
-        const float least = floor;
-        std::uint32_t any = 0;
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            any |= logits[i + lane] >= least ? 1U : 0U;
-        }
-        if (any == 0) continue;
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            if (logits[i + lane] >= floor) fn(i + lane);
-        }
-    }
-    for (; i < logits.size(); ++i) {
-        if (logits[i] >= floor) fn(i);
-    }
-}
-
 // Draws the index at which the sum of the weights passes `target`. Zero weights are never drawn.
 std::size_t draw(std::span<const double> weights, double target) {
     double reached = 0;
@@ -78,67 +59,134 @@ std::size_t draw(std::span<const double> weights, double target) {
     return last;  // rounding left the target at the very end
 }
 
-// e^x for x <= 0, within 3e-7 of it; 0 where that is no normal number. x = n ln 2 + r, |r| <= ln 2
-// / 2, the Taylor polynomial of degree 7 for e^r, times 2^n. Without a choice between floats, which
-// the compiler would make a branch of: so it can put many into one vector.
-float exponential(float x) {
-    constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
-    constexpr std::int32_t kSizeMax = std::bit_cast<std::int32_t>(87.3F);
-    const std::int32_t size = std::bit_cast<std::int32_t>(x) & 0x7FFFFFFF;
-    const std::int32_t kept = (size - kSizeMax) >> 31;  // all bits, or none
-    const float bounded = -std::bit_cast<float>(size < kSizeMax ? size : kSizeMax);
-    const float rounded = bounded * 1.44269504F + kRounder;
-    const float n = rounded - kRounder;
-    const float r = bounded - n * 0.693359375F + n * 2.12194440e-4F;  // ln 2 in two parts
-    float p = 1.0F / 5040.0F;
-    p = p * r + 1.0F / 720.0F;
-    p = p * r + 1.0F / 120.0F;
-    p = p * r + 1.0F / 24.0F;
-    p = p * r + 1.0F / 6.0F;
-    p = p * r + 0.5F;
-    p = p * r + 1.0F;
-    p = p * r + 1.0F;
-    const std::uint32_t power = std::bit_cast<std::uint32_t>(rounded) << 23;
-    const std::uint32_t result = std::bit_cast<std::uint32_t>(p) + power;
-    return std::bit_cast<float>(result & static_cast<std::uint32_t>(kept));
-}
-
-double exp_of(float logit, float largest) {
-    return static_cast<double>(exponential(logit - largest));
-}
-
 // What divides logits, as a factor: bounded, so that it stays a number.
 float factor_of(double temperature) {
     constexpr double kMost = std::numeric_limits<float>::max();
     return static_cast<float>(std::min(1 / temperature, kMost));
 }
 
-// The sum of e^((logit - largest) * factor).
-double sum_of_weights(std::span<const float> logits, float largest, float factor) {
-    constexpr std::size_t kGroup = 64;
-    std::array<double, kGroup> sums{};
-    std::size_t i = 0;
-    for (; i + kGroup <= logits.size(); i += kGroup) {
-        std::array<float, kGroup> weights;
-        for (std::size_t lane = 0; lane < kGroup; ++lane) {
-            weights[lane] = exponential((logits[i + lane] - largest) * factor);
-        }
-        for (std::size_t lane = 0; lane < kGroup; ++lane) {
-            sums[lane] += static_cast<double>(weights[lane]);
-        }
-    }
+// Adds the weights of a row's blocks to a list; `out` may be null.
+double weigh(std::span<const float> logits, float largest, float factor, std::vector<double>* out) {
     double sum = 0;
-    for (const double each : sums) sum += each;
-    for (; i < logits.size(); ++i) {
-        sum += static_cast<double>(exponential((logits[i] - largest) * factor));
+    for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
+        const std::size_t count = std::min(kBlock, logits.size() - begin);
+        const double weight =
+            block_weight(logits.data() + begin, static_cast<std::int64_t>(count), largest, factor);
+        if (out != nullptr) out->push_back(weight);
+        sum += weight;
     }
     return sum;
 }
 
-bool has_penalties(const SamplingSettings& settings) {
-    return settings.penalty_last_n > 0 &&
-           (settings.repeat_penalty != 1 || settings.frequency_penalty != 0 ||
-            settings.presence_penalty != 0);
+double exp_of(float logit, float largest) {
+    return static_cast<double>(weight_of(logit, largest, 1));
+}
+
+// Which of the steps 3 to 5 leave tokens out.
+struct Filters {
+    bool top_k = false;
+    bool top_p = false;
+    bool min_p = false;
+
+    bool any() const { return top_k || top_p || min_p; }
+};
+Filters filters_of(const SamplingSettings& settings, std::size_t vocabulary) {
+    Filters out;
+    out.top_k = settings.top_k > 0 && static_cast<std::size_t>(settings.top_k) < vocabulary;
+    out.top_p = settings.top_p < 1;
+    out.min_p = settings.min_p > 0;
+    return out;
+}
+
+// What of a row the filters look at. All values from `least` on can be asked for, by
+// for_each_from(floor, fn), which calls fn(candidate) for those of at least `floor`; fn may raise
+// it.
+struct WholeRow {
+    std::span<const float> logits;
+    float largest = 0;
+    double weight = 0;  // at temperature 1, for top_p alone
+    static constexpr float least = kLowest;
+
+    std::size_t vocabulary() const { return logits.size(); }
+
+    // In order. Nearly all groups of a vocabulary hold none, which one look tells.
+    template <class Fn>
+    void for_each_from(const float& floor, const Fn& fn) const {
+        const auto call = [&](std::size_t at) {
+            fn(Candidate{logits[at], static_cast<TokenId>(at)});
+        };
+        std::size_t i = 0;
+        for (; i + kLanes <= logits.size(); i += kLanes) {
+            const float lowest = floor;
+            std::uint32_t any = 0;
+            for (std::size_t lane = 0; lane < kLanes; ++lane) {
+                any |= logits[i + lane] >= lowest ? 1U : 0U;
+            }
+            if (any == 0) continue;
+            for (std::size_t lane = 0; lane < kLanes; ++lane) {
+                if (logits[i + lane] >= floor) call(i + lane);
+            }
+        }
+        for (; i < logits.size(); ++i) {
+            if (logits[i] >= floor) call(i);
+        }
+    }
+};
+struct ListedRow {
+    std::span<const Candidate> listed;
+    std::int64_t size = 0;  // of the row
+    float largest = 0;
+    float least = 0;
+    double weight = 0;
+
+    std::size_t vocabulary() const { return static_cast<std::size_t>(size); }
+    template <class Fn>
+    void for_each_from(const float& floor, const Fn& fn) const {
+        for (const Candidate& each : listed) {
+            if (each.logit >= floor) fn(each);
+        }
+    }
+};
+
+template <class Row>
+void select_largest_of(const Row& row, std::size_t count, std::vector<Candidate>& out) {
+    out.clear();
+    if (count == 0) return;
+    // A heap whose front is the weakest that is kept.
+    float weakest = kLowest;
+    row.for_each_from(weakest, [&](const Candidate& each) {
+        if (out.size() < count) {
+            out.push_back(each);
+            if (out.size() < count) return;
+            std::make_heap(out.begin(), out.end(), comes_first);
+        } else {
+            if (!comes_first(each, out.front())) return;
+            std::pop_heap(out.begin(), out.end(), comes_first);
+            out.back() = each;
+            std::push_heap(out.begin(), out.end(), comes_first);
+        }
+        weakest = out.front().logit;
+    });
+    std::sort(out.begin(), out.end(), comes_first);
+}
+
+// First the block of the vocabulary, then the token in it. `values(first, count)` are those of the
+// row.
+template <class Values>
+TokenId draw_of_all(std::span<const double> blocks, std::size_t vocabulary, float largest,
+                    float factor, double chance, std::vector<double>& weights,
+                    const Values& values) {
+    double sum = 0;
+    for (const double weight : blocks) sum += weight;
+    double target = chance * sum;
+    const std::size_t block = draw(blocks, target);
+    for (std::size_t before = 0; before < block; ++before) target -= blocks[before];
+    const std::size_t begin = block * kBlock;
+    weights.clear();
+    for (const float logit : values(begin, std::min(kBlock, vocabulary - begin))) {
+        weights.push_back(static_cast<double>(weight_of(logit, largest, factor)));
+    }
+    return static_cast<TokenId>(begin + draw(weights, target));
 }
 
 }  // namespace
@@ -170,6 +218,16 @@ double uniform(std::uint64_t seed, std::uint64_t counter) {
     return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 
+bool has_penalties(const SamplingSettings& settings) {
+    return settings.penalty_last_n > 0 &&
+           (settings.repeat_penalty != 1 || settings.frequency_penalty != 0 ||
+            settings.presence_penalty != 0);
+}
+
+Penalties penalties_of(const SamplingSettings& settings) {
+    return {settings.repeat_penalty, settings.frequency_penalty, settings.presence_penalty};
+}
+
 bool is_plainly_greedy(const SamplingSettings& settings) {
     return settings.temperature <= 0 && !has_penalties(settings);
 }
@@ -182,7 +240,7 @@ std::optional<TokenId> greedy_token(std::span<const float> logits) {
 
 TokenReport report_token(std::span<const float> logits, TokenId chosen, std::size_t top) {
     const float largest = largest_logit(logits);
-    const double sum = sum_of_weights(logits, largest, 1);
+    const double sum = weigh(logits, largest, 1, nullptr);
     const double log_sum = static_cast<double>(largest) + std::log(sum);
     const auto logprob = [log_sum](float logit) {
         return static_cast<float>(static_cast<double>(logit) - log_sum);
@@ -196,151 +254,190 @@ TokenReport report_token(std::span<const float> logits, TokenId chosen, std::siz
 }
 
 void select_largest(std::span<const float> logits, std::size_t count, std::vector<Candidate>& out) {
-    out.clear();
-    if (count == 0) return;
-    // A heap whose front is the weakest that is kept. Ids come in rising order, so an equal logit
-    // never displaces one that is there.
-    const std::size_t first = std::min(count, logits.size());
-    for (std::size_t i = 0; i < first; ++i) out.push_back({logits[i], static_cast<TokenId>(i)});
-    if (out.empty()) return;
-    std::make_heap(out.begin(), out.end(), comes_first);
-    float weakest = out.front().logit;
-    for_each_from(logits.subspan(first), weakest, [&](std::size_t behind) {
-        const Candidate each{logits[first + behind], static_cast<TokenId>(first + behind)};
-        if (each.logit <= weakest) return;
-        std::pop_heap(out.begin(), out.end(), comes_first);
-        out.back() = each;
-        std::push_heap(out.begin(), out.end(), comes_first);
-        weakest = out.front().logit;
-    });
-    std::sort_heap(out.begin(), out.end(), comes_first);
+    select_largest_of(WholeRow{logits}, count, out);
+}
+
+std::optional<ShortlistRule> shortlist_rule(const SamplingSettings& settings,
+                                            std::int64_t vocabulary) {
+    // The most probable tokens nearly always hold what top_p and min_p leave in so few.
+    constexpr std::int32_t kNucleus = 384;
+    static_assert(kNucleus <= Shortlist::kCountMax);
+    if (has_penalties(settings) && settings.penalty_last_n > TokenCounts::kMost) {
+        return std::nullopt;
+    }
+    if (settings.temperature <= 0) return ShortlistRule{1};
+    const Filters filters = filters_of(settings, static_cast<std::size_t>(vocabulary));
+    if (!filters.any()) return ShortlistRule{0, true, factor_of(settings.temperature)};
+    if (!filters.top_k) return ShortlistRule{kNucleus, filters.top_p};
+    if (settings.top_k > Shortlist::kCountMax) return std::nullopt;
+    return ShortlistRule{static_cast<std::int32_t>(settings.top_k)};
+}
+
+std::span<const TokenCount> PenaltyWindow::count(std::span<const TokenId> before,
+                                                 std::span<const TokenId> after,
+                                                 std::int64_t length) {
+    const auto most = static_cast<std::size_t>(length);
+    after = after.last(std::min(after.size(), most));
+    before = before.last(std::min(before.size(), most - after.size()));
+    counts_.clear();
+    for (const std::span<const TokenId> part : {before, after}) {
+        for (const TokenId token : part) {
+            const auto at = static_cast<std::size_t>(token);
+            if (at >= places_.size()) places_.resize(at + 1);
+            if (places_[at] == 0) {
+                counts_.push_back({token, 0});
+                places_[at] = static_cast<std::int32_t>(counts_.size());
+            }
+            ++counts_[static_cast<std::size_t>(places_[at]) - 1].count;
+        }
+    }
+    for (const TokenCount& one : counts_) places_[static_cast<std::size_t>(one.token)] = 0;
+    return counts_;
 }
 
 std::span<const float> Sampler::penalised(std::span<const float> logits,
                                           std::span<const TokenId> newest,
                                           const SamplingSettings& settings) {
     if (!has_penalties(settings) || newest.empty()) return logits;
-    const auto window =
-        newest.last(std::min(newest.size(), static_cast<std::size_t>(settings.penalty_last_n)));
+    const Penalties by = penalties_of(settings);
     penalised_.assign(logits.begin(), logits.end());
-    counts_.resize(logits.size());
-    for (const TokenId id : window) ++counts_[static_cast<std::size_t>(id)];
-    for (const TokenId id : window) {
-        std::int32_t& count = counts_[static_cast<std::size_t>(id)];
-        if (count == 0) continue;  // seen earlier in this loop
-        float& logit = penalised_[static_cast<std::size_t>(id)];
-        double value = logit;
-        value = value > 0 ? value / settings.repeat_penalty : value * settings.repeat_penalty;
-        value -= count * settings.frequency_penalty + settings.presence_penalty;
-        constexpr double kMost = std::numeric_limits<float>::max();
-        if (std::isfinite(logit)) logit = static_cast<float>(std::clamp(value, -kMost, kMost));
-        count = 0;
+    for (const TokenCount& one : window_.count({}, newest, settings.penalty_last_n)) {
+        float& logit = penalised_[static_cast<std::size_t>(one.token)];
+        logit = strata::penalised(logit, one.count, by);
     }
     return penalised_;
 }
 
-// Falling order is made band by band: nearly always the first bands hold top_p of the mass, and
-// only they are sorted.
-void Sampler::gather_top_p(std::span<const float> logits, float largest, double top_p) {
+template <class Row>
+bool Sampler::gather_top_k(const Row& row, std::size_t top_k, double top_p) {
+    select_largest_of(row, top_k, candidates_);
+    if (candidates_.size() < top_k && row.least > kLowest) return false;
+    if (top_p >= 1) return true;
+    double sum = 0;
+    for (const Candidate& each : candidates_) sum += exp_of(each.logit, row.largest);
+    double reached = 0;
+    std::size_t kept = 0;
+    while (kept < candidates_.size() && reached < top_p * sum) {
+        reached += exp_of(candidates_[kept++].logit, row.largest);
+    }
+    candidates_.resize(std::max<std::size_t>(kept, 1));
+    return true;
+}
+
+// Falling order is made band by band: nearly always the first bands hold top_p of the weight, and
+// only they are sorted. What is below `floor` is not looked for: it goes anyway.
+template <class Row>
+bool Sampler::gather_top_p(const Row& row, double top_p, float floor) {
     constexpr std::array<float, 4> kBandDepths = {3.0F, 6.0F, 12.0F,
                                                   std::numeric_limits<float>::infinity()};
-    const double sum = sum_of_weights(logits, largest, 1);
     double reached = 0;
     float above = std::numeric_limits<float>::infinity();
     candidates_.clear();
     for (const float depth : kBandDepths) {
-        const float floor = largest - depth;
+        const float lowest = std::max(row.largest - depth, row.least);
         band_.clear();
-        for_each_from(logits, floor, [&](std::size_t i) {
-            if (logits[i] < above) band_.push_back({logits[i], static_cast<TokenId>(i)});
+        row.for_each_from(lowest, [&](const Candidate& each) {
+            if (each.logit < above) band_.push_back(each);
         });
         std::sort(band_.begin(), band_.end(), comes_first);
         for (const Candidate& each : band_) {
             candidates_.push_back(each);
-            reached += exp_of(each.logit, largest);
-            if (reached >= top_p * sum) return;
+            reached += exp_of(each.logit, row.largest);
+            if (reached >= top_p * row.weight) return true;
         }
-        above = floor;
+        if (lowest <= floor) return true;
+        above = lowest;
     }
+    return false;
 }
 
-bool Sampler::filter(std::span<const float> logits, float largest,
-                     const SamplingSettings& settings) {
-    const auto top_k = static_cast<std::size_t>(settings.top_k);
-    const bool cuts_k = top_k > 0 && top_k < logits.size();
-    const bool cuts_p = settings.top_p < 1;
-    const bool cuts_min = settings.min_p > 0;
-    const float floor =
-        cuts_min ? static_cast<float>(static_cast<double>(largest) + std::log(settings.min_p)) : 0;
-    if (!cuts_k && !cuts_p && !cuts_min) return false;
-    if (cuts_k) {
-        select_largest(logits, top_k, candidates_);
-        if (cuts_p) {
-            double sum = 0;
-            for (const Candidate& each : candidates_) sum += exp_of(each.logit, largest);
-            double reached = 0;
-            std::size_t kept = 0;
-            while (kept < candidates_.size() && reached < settings.top_p * sum) {
-                reached += exp_of(candidates_[kept++].logit, largest);
-            }
-            candidates_.resize(std::max<std::size_t>(kept, 1));
-        }
-    } else if (cuts_p) {
-        gather_top_p(logits, largest, settings.top_p);
-    } else {
-        candidates_.clear();
-        for_each_from(logits, floor, [&](std::size_t i) {
-            candidates_.push_back({logits[i], static_cast<TokenId>(i)});
-        });
-    }
-    if (cuts_min) {
-        std::erase_if(candidates_, [floor](const Candidate& each) { return each.logit < floor; });
+// In order of their ids.
+template <class Row>
+bool Sampler::gather_min_p(const Row& row, float floor) {
+    if (row.least > floor) return false;
+    candidates_.clear();
+    row.for_each_from(floor, [&](const Candidate& each) { candidates_.push_back(each); });
+    const auto by_token = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
+    if (!std::is_sorted(candidates_.begin(), candidates_.end(), by_token)) {
+        std::sort(candidates_.begin(), candidates_.end(), by_token);
     }
     return true;
 }
 
-std::optional<TokenId> Sampler::choose(std::span<const float> given,
-                                       std::span<const TokenId> newest,
-                                       const SamplingSettings& settings, std::uint64_t counter) {
-    const std::span<const float> logits = penalised(given, newest, settings);
-    if (settings.temperature <= 0) return greedy_token(logits);
-    const float largest = largest_logit(logits);
-    if (!std::isfinite(largest)) return std::nullopt;
+template <class Row>
+std::optional<TokenId> Sampler::draw_of_some(const Row& row, const SamplingSettings& settings,
+                                             double chance) {
+    if (settings.temperature <= 0) {
+        if (!gather_top_k(row, 1, 1)) return std::nullopt;
+        return candidates_.front().token;
+    }
+    const Filters filters = filters_of(settings, row.vocabulary());
+    const double depth = filters.min_p ? std::log(settings.min_p) : 0;
+    const float floor =
+        filters.min_p ? static_cast<float>(static_cast<double>(row.largest) + depth) : kLowest;
+    bool there = false;
+    if (filters.top_k) {
+        there = gather_top_k(row, static_cast<std::size_t>(settings.top_k), settings.top_p);
+    } else if (filters.top_p) {
+        there = gather_top_p(row, settings.top_p, floor);
+    } else {
+        there = gather_min_p(row, floor);
+    }
+    if (!there) return std::nullopt;
+    std::erase_if(candidates_, [floor](const Candidate& each) { return each.logit < floor; });
     const float factor = factor_of(settings.temperature);
-    const double chance = uniform(settings.seed, counter);
-    if (!filter(logits, largest, settings)) return draw_of_all(logits, largest, factor, chance);
     weights_.clear();
     double sum = 0;
     for (const Candidate& each : candidates_) {
-        weights_.push_back(static_cast<double>(exponential((each.logit - largest) * factor)));
+        weights_.push_back(static_cast<double>(weight_of(each.logit, row.largest, factor)));
         sum += weights_.back();
     }
     return candidates_[draw(weights_, chance * sum)].token;
 }
 
-// First the block of the vocabulary, then the token in it: only one block's weights are written
-// down.
-TokenId Sampler::draw_of_all(std::span<const float> logits, float largest, float factor,
-                             double chance) {
-    constexpr std::size_t kBlock = 256;
-    const auto block_at = [&](std::size_t begin) {
-        return logits.subspan(begin, std::min(kBlock, logits.size() - begin));
-    };
-    weights_.clear();
-    double sum = 0;
-    for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
-        weights_.push_back(sum_of_weights(block_at(begin), largest, factor));
-        sum += weights_.back();
+std::optional<TokenId> Sampler::choose(std::span<const float> logits,
+                                       std::span<const TokenId> newest,
+                                       const SamplingSettings& settings, std::uint64_t counter) {
+    return choose_of_row(penalised(logits, newest, settings), settings, counter);
+}
+
+std::optional<TokenId> Sampler::choose_of_row(std::span<const float> logits,
+                                              const SamplingSettings& settings,
+                                              std::uint64_t counter) {
+    const float largest = largest_logit(logits);
+    if (!std::isfinite(largest)) return std::nullopt;
+    const double chance = uniform(settings.seed, counter);
+    const Filters filters = filters_of(settings, logits.size());
+    if (settings.temperature > 0 && !filters.any()) {
+        const float factor = factor_of(settings.temperature);
+        block_weights_.clear();
+        weigh(logits, largest, factor, &block_weights_);
+        return draw_of_all(
+            block_weights_, logits.size(), largest, factor, chance, weights_,
+            [&](std::size_t first, std::size_t count) { return logits.subspan(first, count); });
     }
-    double target = chance * sum;
-    const std::size_t block = draw(weights_, target);
-    for (std::size_t before = 0; before < block; ++before) target -= weights_[before];
-    const auto chosen = block_at(block * kBlock);
-    weights_.clear();
-    for (const float logit : chosen) {
-        weights_.push_back(static_cast<double>(exponential((logit - largest) * factor)));
+    WholeRow row{logits, largest};
+    if (filters.top_p && !filters.top_k) row.weight = weigh(logits, largest, 1, nullptr);
+    return draw_of_some(row, settings, chance);
+}
+
+std::optional<TokenId> Sampler::choose(const ShortRow& row, const SamplingSettings& settings,
+                                       std::uint64_t counter) {
+    const Shortlist& list = row.list;
+    if (list.verdict != Shortlist::sound) return std::nullopt;
+    const double chance = uniform(settings.seed, counter);
+    const auto vocabulary = static_cast<std::size_t>(row.vocabulary);
+    if (settings.temperature > 0 && !filters_of(settings, vocabulary).any()) {
+        return draw_of_all(row.weights, vocabulary, list.largest, factor_of(settings.temperature),
+                           chance, weights_, row.values);
     }
-    return static_cast<TokenId>(block * kBlock + draw(weights_, target));
+    ListedRow listed{{list.candidates, static_cast<std::size_t>(list.count)},
+                     row.vocabulary,
+                     list.largest,
+                     list.least};
+    for (const double weight : row.weights) listed.weight += weight;
+    if (const auto drawn = draw_of_some(listed, settings, chance)) return drawn;
+    return choose_of_row(row.values(0, vocabulary), settings, counter);
 }
 
 }  // namespace strata

@@ -14,12 +14,18 @@
 //   6. temperature divides the logits; one token is drawn from their softmax.
 // Probabilities of steps 4 and 5 are those at temperature 1.
 //
+// The chain looks at a row of logits in two ways: it asks for the values from some floor on, and
+// for the weights of blocks (row_weights.hpp). So it runs on the row itself, or on the shortlist
+// that a device made of it; what does not follow from the shortlist alone is decided from the row.
+// The token is the same either way.
+//
 // Random numbers are counter-based (Philox4x32-10, Salmon et al., "Parallel random numbers: as easy
 // as 1, 2, 3", SC 2011): number n of a seed needs none of those before it, so a draw depends on the
 // seed and the token's position alone.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -55,6 +61,37 @@ struct PhiloxWords {
 // vocabulary.
 void select_largest(std::span<const float> logits, std::size_t count, std::vector<Candidate>& out);
 
+// What of a row of `vocabulary` logits a device should list for a request; empty: the chain needs
+// more of the row than a shortlist has.
+[[nodiscard]] std::optional<ShortlistRule> shortlist_rule(const SamplingSettings& settings,
+                                                          std::int64_t vocabulary);
+
+[[nodiscard]] bool has_penalties(const SamplingSettings& settings);
+[[nodiscard]] Penalties penalties_of(const SamplingSettings& settings);
+
+// Counts how often each token occurs among the newest.
+class PenaltyWindow {
+  public:
+    // Every token of the newest `length` ids of `before` and then `after`, once, good until the
+    // next call.
+    std::span<const TokenCount> count(std::span<const TokenId> before,
+                                      std::span<const TokenId> after, std::int64_t length);
+
+  private:
+    std::vector<std::int32_t> places_;  // by token: where it is in counts_, plus 1
+    std::vector<TokenCount> counts_;
+};
+
+// What a device made of a row, by shortlist_rule(), behind its penalties.
+struct ShortRow {
+    const Shortlist& list;              // its verdict is there
+    std::span<const double> weights{};  // of the blocks, if the rule has them
+    std::int64_t vocabulary = 0;
+    // The row itself, from `first` on; it stays good until the next call. Asked for when the list
+    // does not suffice, and for one block when a draw from all tokens has found it.
+    std::function<std::span<const float>(std::size_t first, std::size_t count)> values{};
+};
+
 class Sampler {
   public:
     // `newest` are the ids before the token to choose (prompt and answer); `counter` is its
@@ -63,21 +100,36 @@ class Sampler {
                                                 std::span<const TokenId> newest,
                                                 const SamplingSettings& settings,
                                                 std::uint64_t counter);
+    // The same of a row on a device.
+    [[nodiscard]] std::optional<TokenId> choose(const ShortRow& row,
+                                                const SamplingSettings& settings,
+                                                std::uint64_t counter);
 
   private:
     std::span<const float> penalised(std::span<const float> logits, std::span<const TokenId> newest,
                                      const SamplingSettings& settings);
-    // Fills candidates_ with what steps 3-5 leave; false when they leave everything.
-    bool filter(std::span<const float> logits, float largest, const SamplingSettings& settings);
-    TokenId draw_of_all(std::span<const float> logits, float largest, float factor, double chance);
-    void gather_top_p(std::span<const float> logits, float largest, double top_p);
+    std::optional<TokenId> choose_of_row(std::span<const float> logits,
+                                         const SamplingSettings& settings, std::uint64_t counter);
+    // The steps 2 to 6 where one of them leaves tokens out. Empty: the row does not reach down to
+    // all that the chain looks at.
+    template <class Row>
+    std::optional<TokenId> draw_of_some(const Row& row, const SamplingSettings& settings,
+                                        double chance);
+    // These fill candidates_ with what the steps 3 to 5 leave; false as above.
+    template <class Row>
+    bool gather_top_k(const Row& row, std::size_t top_k, double top_p);
+    template <class Row>
+    bool gather_top_p(const Row& row, double top_p, float floor);
+    template <class Row>
+    bool gather_min_p(const Row& row, float floor);
 
     // Scratch, kept between calls so that a token costs no allocation.
+    PenaltyWindow window_;
     std::vector<float> penalised_;
-    std::vector<std::int32_t> counts_;
     std::vector<Candidate> candidates_;
     std::vector<Candidate> band_;
     std::vector<double> weights_;
+    std::vector<double> block_weights_;
 };
 
 }  // namespace strata
