@@ -152,7 +152,8 @@ void OneConversationEngine::measure_chunks() {
         const TimePoint began = clock_();
         // A failure here is not told: the first request meets the same one, and has somebody to
         // tell.
-        if (!session_->reserve(tokens).ok() || !session_->read(ids, next_.wanted({})).ok()) break;
+        if (!session_->reserve(tokens).ok() || !session_->read(ids, next_.wanted({}, {}, ids)).ok())
+            break;
         const double ms = ms_between(began, clock_());
         chunk_tokens_ = first_chunk_tokens(tokens, ms, limits_.chunks);
         if (ms > limits_.chunks.time_max_ms) break;  // a longer pass would tell nothing else
@@ -379,8 +380,9 @@ bool OneConversationEngine::read_chunk(Run& run, Position end) {
     const bool last = end == std::ssize(run.request.prompt);
     const bool wants = last && (run.request.max_new > 0 || run.request.hash);
     const bool waited = stage_ == Stage::moving;  // for bytes, so its time tells nothing
-    const auto read = read_watched(run, ids.last(static_cast<std::size_t>(tokens)),
-                                   wants ? next_.wanted(run.request) : LastRow{});
+    const auto fresh = ids.last(static_cast<std::size_t>(tokens));
+    const auto read = read_watched(
+        run, fresh, wants ? next_.wanted(run.request, session_->ids(), fresh) : LastRow{});
     arrive(run);
     if (run.lost) return false;
     if (!read || *read == PassEnd::abandoned) {
@@ -493,7 +495,8 @@ bool OneConversationEngine::read_token(Run& run, TokenId id) {
         end_with_error(run, no_pages(pages.error(), session_->frontier() + 1));
         return false;
     }
-    const auto read = session_->read(std::span(&id, 1), next_.wanted(run.request));
+    const std::span ids(&id, 1);
+    const auto read = session_->read(ids, next_.wanted(run.request, session_->ids(), ids));
     if (!read) end_with_error(run, read.error().text);
     return read.ok();
 }

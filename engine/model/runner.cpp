@@ -11,6 +11,7 @@
 #include "engine/model/vocabulary.hpp"
 #include "engine/model/weight_loader.hpp"
 #include "engine/model/weights.hpp"
+#include "strata/backend/row_weights.hpp"
 #include "strata/core/invariant.hpp"
 #include "strata/model/memory_advice.hpp"
 
@@ -26,6 +27,20 @@ constexpr std::size_t kLayoutShare = 25;
 // a step, code that is loaded when it is first used.
 constexpr std::size_t kDeviceReserveBytes = std::size_t{512} << 20;
 
+// What the host and the device both look at. The weights of the blocks of a row lie behind it.
+struct VisiblePlaces {
+    TokenId best = -1;
+    TokenCounts seen;
+    Shortlist list;
+
+    double* weights() { return reinterpret_cast<double*>(this + 1); }
+    static std::size_t bytes(std::int64_t vocabulary) {
+        const auto blocks = static_cast<std::size_t>(weight_blocks(vocabulary));
+        return sizeof(VisiblePlaces) + blocks * sizeof(double);
+    }
+};
+static_assert(sizeof(VisiblePlaces) % sizeof(double) == 0);
+
 class LoadedRunner final : public Runner {
   public:
     struct Parts {
@@ -35,7 +50,7 @@ class LoadedRunner final : public Runner {
         DeviceTensors tensors;
         Buffer scratch;
         Buffer logits;
-        Buffer best;  // visible to the host
+        Buffer visible;  // VisiblePlaces
         std::int64_t chunk_tokens = 0;
         std::vector<Directions> directions;  // of each steering mode
         std::vector<SteeringMode> modes;
@@ -56,6 +71,7 @@ class LoadedRunner final : public Runner {
         const std::span<float> logits = wanted.logits;
         const std::int64_t vocabulary = parts_.geometry.vocabulary;
         STRATA_INVARIANT(logits.empty() || std::ssize(logits) == vocabulary);
+        if (wanted.shortlist != nullptr) tell_seen(*wanted.shortlist);
         Ops& ops = device_.ops();
         ops.begin({ids, first, memory.pages, memory.running_state});
         const Rows row{wanted.wanted() ? parts_.logits.f32() : nullptr, 1, vocabulary};
@@ -63,26 +79,54 @@ class LoadedRunner final : public Runner {
         if (steering()) directions = parts_.directions.at(*steering()).layers;
         const bool whole = parts_.decoder.forward(
             ops, arena_, rows, row, [this] { return goes_on(); }, directions);
-        auto* best = static_cast<TokenId*>(parts_.best.address());
-        const bool finds = whole && wanted.best != nullptr;
-        constexpr TokenId kUnset = -2;  // what find_largest never says
-        if (finds) {
-            *best = kUnset;
-            ops.find_largest(row, best);
-        }
-        if (whole && !logits.empty()) {
-            device_.copy_to_host(logits.data(), row.values, logits.size_bytes());
-        }
-        if (finds) {
-            device_.wait_for_change(best, kUnset);
-            *wanted.best = *best;
+        if (whole && wanted.best != nullptr) {
+            find_best(row, *wanted.best);
+        } else if (whole && wanted.shortlist != nullptr) {
+            list(row, *wanted.shortlist);
         } else {
+            if (whole && !logits.empty()) {
+                device_.copy_to_host(logits.data(), row.values, logits.size_bytes());
+            }
             device_.synchronize();
         }
         return whole;
     }
 
+    void copy_logits(TokenId first, std::span<float> to) override {
+        STRATA_INVARIANT(first >= 0 && first + std::ssize(to) <= parts_.geometry.vocabulary);
+        device_.copy_to_host(to.data(), parts_.logits.f32() + first, to.size_bytes());
+        device_.synchronize();
+    }
+
   private:
+    void find_best(Rows row, TokenId& to) {
+        constexpr TokenId kUnset = -2;  // what find_largest never says
+        TokenId& best = places().best;
+        best = kUnset;
+        device_.ops().find_largest(row, &best);
+        device_.wait_for_change(&best, kUnset);
+        to = best;
+    }
+    void list(Rows row, RowShortlist& wish) {
+        VisiblePlaces& at = places();
+        at.list.verdict = Shortlist::unset;
+        if (wish.penalties) device_.ops().penalise(row, &at.seen, *wish.penalties);
+        device_.ops().shortlist(row, wish.rule, &at.list, at.weights());
+        device_.wait_for_change(&at.list.verdict, Shortlist::unset);
+        wish.list = &at.list;
+        wish.weights = {};
+        if (!wish.rule.weighs) return;
+        wish.weights = {at.weights(), static_cast<std::size_t>(weight_blocks(row.cols))};
+    }
+    // Before the step: the device may look at them from its beginning on.
+    void tell_seen(const RowShortlist& wish) {
+        TokenCounts& seen = places().seen;
+        STRATA_INVARIANT(wish.seen.size() <= std::size(seen.each));
+        seen.size = static_cast<std::int32_t>(wish.seen.size());
+        std::copy(wish.seen.begin(), wish.seen.end(), seen.each);
+    }
+    VisiblePlaces& places() { return *static_cast<VisiblePlaces*>(parts_.visible.address()); }
+
     Device& device_;
     Parts parts_;
     Arena arena_;
@@ -213,9 +257,9 @@ Result<LoadedRunner::Parts> load_parts(Device& device, const RunnerOptions& opti
     Result<Buffer> logits = device.allocate(logits_bytes(out.geometry));
     if (!logits.ok()) return Failure<Refusal>{with_need(logits.error(), need)};
     out.logits = std::move(*logits);
-    Result<Buffer> best = device.allocate_visible(sizeof(TokenId));
-    if (!best.ok()) return Failure<Refusal>{with_need(best.error(), need)};
-    out.best = std::move(*best);
+    Result<Buffer> visible = device.allocate_visible(VisiblePlaces::bytes(out.geometry.vocabulary));
+    if (!visible.ok()) return Failure<Refusal>{with_need(visible.error(), need)};
+    out.visible = std::move(*visible);
     return out;
 }
 

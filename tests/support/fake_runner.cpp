@@ -241,7 +241,8 @@ bool FakeRunner::forward(const SequenceMemory& memory, Position first, std::span
         hash = mix(hash, rows);
     }
     if (!wanted.wanted()) return true;
-    std::vector<float> logits(static_cast<std::size_t>(shape_.vocabulary));
+    std::vector<float>& logits = logits_;
+    logits.resize(static_cast<std::size_t>(shape_.vocabulary));
     for (std::size_t i = 0; i < logits.size(); ++i) {
         const bool control = static_cast<TokenId>(i) < kFakeFirstText;
         const auto fraction = static_cast<float>(mix(hash, i) >> 40) / 16777216.0F;
@@ -254,7 +255,26 @@ bool FakeRunner::forward(const SequenceMemory& memory, Position first, std::span
     if (!wanted.logits.empty()) ++logits_given;
     const auto largest = std::max_element(logits.begin(), logits.end()) - logits.begin();
     if (wanted.best != nullptr) *wanted.best = nan_logits ? -1 : static_cast<TokenId>(largest);
+    if (wanted.shortlist != nullptr) list(*wanted.shortlist);
     return true;
+}
+
+void FakeRunner::list(RowShortlist& wish) {
+    ++shortlists_given;
+    if (wish.penalties) {
+        for (const TokenCount& one : wish.seen) {
+            float& logit = logits_[static_cast<std::size_t>(one.token)];
+            logit = penalised(logit, one.count, *wish.penalties);
+        }
+    }
+    listed_ = list_logits(logits_, wish.rule, listed_most);
+    wish.list = &listed_.list;
+    wish.weights = listed_.weights;
+}
+
+void FakeRunner::copy_logits(TokenId first, std::span<float> to) {
+    logits_copied += std::ssize(to);
+    std::copy_n(logits_.begin() + first, to.size(), to.begin());
 }
 
 TokenIds fake_answer(const FakeShape& shape, std::span<const TokenId> prompt, std::int64_t max_new,

@@ -14,6 +14,7 @@
 
 #include "strata/backend/device.hpp"
 #include "strata/model/runner.hpp"
+#include "tests/support/listed_logits.hpp"
 
 namespace strata::tests {
 
@@ -102,6 +103,7 @@ class FakeRunner : public Runner {
     std::span<const SteeringMode> steering_modes() const override { return modes; }
     bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                  const LastRow& wanted) override;
+    void copy_logits(TokenId first, std::span<float> to) override;
 
     // What tests do to it:
     std::map<Position, TokenId> script;  // the token that the row before this position favours
@@ -111,8 +113,11 @@ class FakeRunner : public Runner {
     std::int64_t layers = 0;
     bool nan_logits = false;
     std::vector<FakePass> passes;
-    std::int64_t logits_given = 0;    // passes that wrote logits
-    std::vector<SteeringMode> modes;  // each changes all hashes by its content
+    std::int64_t logits_given = 0;  // passes that wrote logits
+    std::int64_t shortlists_given = 0;
+    std::int64_t logits_copied = 0;  // values of rows that were asked for afterwards
+    std::int32_t listed_most = Shortlist::kCandidatesMax;  // a shortlist has room for so many
+    std::vector<SteeringMode> modes;                       // each changes all hashes by its content
     // From now on the geometry says another size than that of the memory that was allocated by it.
     void grow_state() { ++geometry_.matrix_state_bytes; }
 
@@ -124,11 +129,14 @@ class FakeRunner : public Runner {
 
     bool compute_layers(const FakePass& pass);
     std::uint64_t steering_salt() const;
+    void list(RowShortlist& wish);
 
     FakeShape shape_;
     std::shared_ptr<FakeDevice> device_;
     Geometry geometry_;
     VocabularyFacts facts_;
+    std::vector<float> logits_;  // of the last row for which something was wanted
+    ListedLogits listed_;
 };
 
 // The greedy answer that a model of this shape gives to `prompt`, read token by token into memory

@@ -9,7 +9,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 tests=(row_layer_test products_test ops_rows_test ops_largest_test ops_shortlist_test ops_attention_test kv_rows_test
-    ops_delta_test ops_moe_test)
+    ops_delta_test ops_moe_test sampled_model_test)
 programs=(strata-bench strata-engine strata-serve)
 bin=${1:-}
 if [ -z "$bin" ]; then

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "strata/backend/device.hpp"
+#include "strata/backend/shortlist.hpp"
 #include "strata/core/result.hpp"
 #include "strata/core/types.hpp"
 #include "strata/model/geometry.hpp"
@@ -25,18 +26,33 @@ struct SequenceMemory {
     void* running_state = nullptr;  // Geometry::state_bytes(); null for an attention-only model
 };
 
+// The shortlist of a row of logits, as a device makes it.
+struct RowShortlist {
+    ShortlistRule rule;
+    // Lowered first, in place: the logits of these tokens, at most TokenCounts::kMost.
+    std::optional<Penalties> penalties{};
+    std::span<const TokenCount> seen{};
+
+    // Filled in by forward(); good until the next one.
+    const Shortlist* list = nullptr;
+    std::span<const double> weights{};  // of the blocks, if the rule has them
+};
+
 // What a forward pass is asked for besides its rows: places in host memory for what follows from
-// the LAST row. What has no place is not computed, or at least does not leave the device.
+// the LAST row, one of them or none. What has no place is not computed, or at least does not leave
+// the device.
 struct LastRow {
     LastRow() = default;
     LastRow(std::span<float> all) : logits(all) {}
     LastRow(std::vector<float>& all) : logits(all) {}
     LastRow(TokenId& largest) : best(&largest) {}
+    LastRow(RowShortlist& wish) : shortlist(&wish) {}
 
-    bool wanted() const { return best != nullptr || !logits.empty(); }
+    bool wanted() const { return best != nullptr || shortlist != nullptr || !logits.empty(); }
 
     std::span<float> logits{};  // the vocabulary's f32 logits
     TokenId* best = nullptr;    // of the largest logit, as Ops::find_largest() has it
+    RowShortlist* shortlist = nullptr;
 };
 
 // What the vocabulary of the model file says about ids that mean something to the engine.
@@ -83,6 +99,10 @@ class Runner {
     // the next one.
     virtual bool forward(const SequenceMemory& memory, Position first, std::span<const TokenId> ids,
                          const LastRow& wanted) = 0;
+    // Of the logits that the newest forward() computed for its last row: those from token `first`
+    // on, lowered by penalties if a shortlist was asked for with them. Precondition: it computed
+    // some.
+    virtual void copy_logits(TokenId first, std::span<float> to) = 0;
 
   protected:
     bool goes_on() const { return !watch_ || watch_(); }

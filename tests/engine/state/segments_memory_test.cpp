@@ -50,6 +50,7 @@ class WideRunner : public Runner {
         }
         return true;
     }
+    void copy_logits(TokenId, std::span<float>) override {}
 
   private:
     Device* device_;

@@ -76,6 +76,7 @@ constexpr std::array kSizes = {
     Sizes{"qwen3.5-4b", "qwen35", 32, 2560, 16, 4, 256, 9216, 248'320, 1e7F, false, {}, {16, 32}},
     Sizes{"qwen3.5-9b", "qwen35", 32, 4096, 16, 4, 256, 12'288, 248'320, 1e7F, false, {}, {16, 32}},
     Sizes{"tiny-qwen3", "qwen3", 3, 256, 4, 2, 64, 512, 512, 1e6F, true, {}, {}, false},
+    Sizes{"tiny-qwen3-20k", "qwen3", 3, 256, 4, 2, 64, 512, 20'000, 1e6F, true, {}, {}, false},
     Sizes{"tiny-qwen3moe",
           "qwen3moe",
           3,
