@@ -10,6 +10,7 @@
 #include "strata/backend/device.hpp"
 #include "strata/model/runner.hpp"
 #include "tools/bench/speed/options.hpp"
+#include "tools/bench/speed/passes.hpp"
 #include "tools/bench/speed/switching.hpp"
 #include "tools/bench/synthetic/geometry.hpp"
 #include "tools/bench/synthetic/image.hpp"
@@ -45,8 +46,34 @@ TEST_CASE("strata-bench needs one model and something to do") {
     CHECK(refusal_of({"--model", "a", "--cache", "-1"}) ==
           "--cache: '-1' is not a number from 0 to 1048576");
     CHECK(refusal_of({"--model", "a", "--kv", "q4"}) == "--kv: 'q4' is not one of f16, f32, int8");
+    CHECK(refusal_of({"--model", "a", "--sampling", "greedy,hot"}) ==
+          "--sampling: 'hot' is not one of greedy, all, top-k, top-p, min-p, penalties");
     CHECK(refusal_of({"--model", "a"}).empty());
     CHECK(refusal_of({"--synthetic", "list"}).empty());
+}
+
+TEST_CASE("tokens are written with every sampling that is asked for") {
+    const auto options = parse_options({"--synthetic", "x", "--sampling", "greedy,top-k:logits"});
+    REQUIRE(options.ok());
+    REQUIRE(options->sampling.size() == 2);
+    CHECK(options->sampling[0].settings.temperature == 0);
+    CHECK_FALSE(options->sampling[0].logits);
+    CHECK(options->sampling[1].settings.temperature == 0.8);
+    CHECK(options->sampling[1].settings.top_k == 40);
+    CHECK(options->sampling[1].settings.top_p == 0.95);
+    CHECK(options->sampling[1].logits);
+    const auto device = make_cpu_device({1, "auto"}).value();
+    const auto runner = runner_of(*device, "tiny-qwen3:q8_0", 64);
+    std::vector<Test> tests;
+    for (const char* name :
+         {"greedy", "all", "top-k", "top-p", "min-p", "penalties", "top-p:logits"}) {
+        tests.push_back({Kind::decode, 6, sampling_of(name).value()});
+    }
+    REQUIRE(measure_passes(*runner, tests, 2).ok());
+    for (const Test& test : tests) CHECK(test.milliseconds.size() == 2);
+    const std::string json = passes_json(tests);
+    CHECK(json.find("\"tokens\": 6, \"sampling\": \"penalties\"") != std::string::npos);
+    CHECK(json.find("\"sampling\": \"top-p:logits\"") != std::string::npos);
 }
 
 TEST_CASE("the cache is measured alone unless another test is asked for") {

@@ -29,8 +29,10 @@ namespace {
 
 std::vector<Test> tests_of(const BenchOptions& options) {
     std::vector<Test> tests;
-    for (const std::int64_t tokens : options.prefill) tests.push_back({Kind::prefill, tokens, {}});
-    for (const std::int64_t tokens : options.decode) tests.push_back({Kind::decode, tokens, {}});
+    for (const std::int64_t tokens : options.prefill) tests.push_back({Kind::prefill, tokens});
+    for (const std::int64_t tokens : options.decode) {
+        for (const Sampling& one : options.sampling) tests.push_back({Kind::decode, tokens, one});
+    }
     return tests;
 }
 

@@ -70,6 +70,8 @@ done
 for geometry in qwen3-8b:q4_k qwen3-next-80b-a3b:q4_k; do
     measure "$geometry" --cache 65536 --repeat 2
 done
+measure qwen3-8b:q4_k --prefill 0 --decode 256 --repeat 5 \
+    --sampling greedy,all,all:logits,top-k,top-k:logits,penalties,penalties:logits
 measure qwen3-8b:q4_k --kv int8 --prefill 8192 --decode 128 --repeat 2
 measure qwen3-8b:q4_k --kv int8 --cache 65536 --repeat 2
 

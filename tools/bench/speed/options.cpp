@@ -37,6 +37,19 @@ Result<std::vector<std::int64_t>> parse_counts(std::string_view name, std::strin
     return counts;
 }
 
+// "greedy,top-k:logits"
+Result<std::vector<Sampling>> parse_samplings(std::string_view name, std::string_view text) {
+    std::vector<Sampling> out;
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t end = std::min(text.find(',', at), text.size());
+        auto one = sampling_of(text.substr(at, end - at));
+        if (!one) return refuse(std::string(name) + ": " + one.error().text);
+        out.push_back(std::move(one).value());
+        at = end + 1;
+    }
+    return out;
+}
+
 Status<> set_kv(std::string_view text, BenchOptions& options) {
     for (const KvType type : kKvTypes) {
         if (text != kv_type_name(type)) continue;
@@ -91,6 +104,8 @@ Status<> set_option(std::string_view name, std::string_view text, BenchOptions& 
         return take(parse_counts(name, text), options.prefill);
     } else if (name == "--decode") {
         return take(parse_counts(name, text), options.decode);
+    } else if (name == "--sampling") {
+        return take(parse_samplings(name, text), options.sampling);
     } else {
         return refuse("unknown option '" + std::string(name) + "'");
     }
@@ -123,6 +138,10 @@ const char* const kUsage =
     "  --kernels auto|scalar|avx2|avx512    instruction set (auto)\n"
     "  --prefill N,N,...                    tokens to read; 0 = none (128,512,2048)\n"
     "  --decode N,N,...                     tokens to write; 0 = none (128)\n"
+    "  --sampling NAME,NAME,...             how tokens are chosen: greedy, all (temperature 0.8),\n"
+    "                                       top-k (and 40, 0.95), top-p (and 0.95), min-p (and\n"
+    "                                       0.05), penalties (and 1.1, top-k 40); NAME:logits =\n"
+    "                                       from all logits, as with logprobs (greedy)\n"
     "  --cache N                            two conversations of N tokens change places: park,\n"
     "                                       restore, first token; alone unless --prefill or\n"
     "                                       --decode is given, too; 0 = not (0)\n"

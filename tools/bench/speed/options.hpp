@@ -9,6 +9,7 @@
 #include "engine/device_choice.hpp"
 #include "strata/backend/kv_rows.hpp"
 #include "strata/core/result.hpp"
+#include "tools/bench/speed/passes.hpp"
 
 namespace strata::bench {
 
@@ -24,6 +25,7 @@ struct BenchOptions {
     std::int64_t chunk = 512;
     std::vector<std::int64_t> prefill = {128, 512, 2048};
     std::vector<std::int64_t> decode = {128};
+    std::vector<Sampling> sampling = {Sampling{}};  // each decode test with each of them
     std::int64_t cache = 0;  // tokens of the conversations that change places; 0 = no such test
     std::int64_t repeat = 5;
     std::string json;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "engine/next_token.hpp"
+
 namespace strata::bench {
 namespace {
 
@@ -45,6 +47,8 @@ class Conversation {
     std::vector<std::byte> zeros_;
 };
 
+constexpr std::string_view kFromLogits = ":logits";
+
 const char* kind_name(Kind kind) {
     return kind == Kind::prefill ? "prefill" : "decode";
 }
@@ -60,18 +64,24 @@ void run_prefill(Runner& runner, const SequenceMemory& memory, std::span<const T
     }
 }
 
-// As the engine answers a greedy request.
-void run_decode(Runner& runner, const SequenceMemory& memory, TokenId first_id,
-                std::int64_t tokens) {
-    TokenId id = first_id;
-    for (Position row = 0; row < tokens; ++row) {
-        TokenId best = -1;
-        runner.forward(memory, row, std::span(&id, 1), best);
-        id = best >= 0 ? best : first_id;
+// As the engine answers a request.
+void run_decode(Runner& runner, NextToken& next, const SequenceMemory& memory, TokenId first_id,
+                const Test& test) {
+    GenerateRequest request;
+    request.sampling = test.sampling.settings;
+    if (test.sampling.logits) request.logprobs = 1;
+    TokenIds ids{first_id};
+    ids.reserve(static_cast<std::size_t>(test.tokens) + 1);
+    for (Position row = 0; row < test.tokens; ++row) {
+        const auto before = std::span(ids).first(ids.size() - 1);
+        const auto reading = std::span(ids).last(1);
+        runner.forward(memory, row, reading, next.wanted(request, before, reading));
+        const auto chosen = next.choose(request, ids, static_cast<std::uint64_t>(ids.size()));
+        ids.push_back(chosen.value_or(first_id));
     }
 }
 
-double run_once(Runner& runner, Conversation& conversation, const Test& test,
+double run_once(Runner& runner, NextToken& next, Conversation& conversation, const Test& test,
                 std::span<float> logits) {
     const TokenIds ids = some_ids(test.tokens, runner.geometry().vocabulary, 0);
     conversation.clear(runner.device());
@@ -79,13 +89,47 @@ double run_once(Runner& runner, Conversation& conversation, const Test& test,
     if (test.kind == Kind::prefill) {
         run_prefill(runner, conversation.memory(), ids, logits);
     } else {
-        run_decode(runner, conversation.memory(), ids[0], test.tokens);
+        run_decode(runner, next, conversation.memory(), ids[0], test);
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     return took.count();
 }
 
+// Names as --sampling has them: what requests usually ask for.
+std::vector<Sampling> samplings() {
+    SamplingSettings warm;
+    warm.temperature = 0.8;
+    std::vector<Sampling> out{{"greedy"},      {"all", warm},   {"top-k", warm},
+                              {"top-p", warm}, {"min-p", warm}, {"penalties", warm}};
+    for (Sampling& one : out) {
+        if (one.name == "top-k" || one.name == "penalties") one.settings.top_k = 40;
+        if (one.name == "top-k" || one.name == "top-p") one.settings.top_p = 0.95;
+        if (one.name == "min-p") one.settings.min_p = 0.05;
+        if (one.name == "penalties") one.settings.repeat_penalty = 1.1;
+    }
+    return out;
+}
+
+// Of a decode test, as tables and results have it.
+std::string sampling_name(const Sampling& of) {
+    return of.name + (of.logits ? std::string(kFromLogits) : "");
+}
+
 }  // namespace
+
+Result<Sampling> sampling_of(std::string_view name) {
+    const bool logits = name.ends_with(kFromLogits);
+    if (logits) name.remove_suffix(kFromLogits.size());
+    std::string known;
+    for (Sampling& one : samplings()) {
+        if (one.name == name) {
+            one.logits = logits;
+            return one;
+        }
+        known += (known.empty() ? "" : ", ") + one.name;
+    }
+    return refuse("'" + std::string(name) + "' is not one of " + known);
+}
 
 Status<> measure_passes(Runner& runner, std::vector<Test>& tests, std::int64_t repeat) {
     std::int64_t rows = 0;
@@ -94,10 +138,11 @@ Status<> measure_passes(Runner& runner, std::vector<Test>& tests, std::int64_t r
     if (!conversation) return conversation.failure();
     std::vector<float> logits(static_cast<std::size_t>(runner.geometry().vocabulary));
     const LockedPages locked(runner.device(), logits.data(), logits.size() * sizeof(float));
-    for (const Test& test : tests) run_once(runner, **conversation, test, logits);
+    NextToken next(runner);
+    for (const Test& test : tests) run_once(runner, next, **conversation, test, logits);
     for (std::int64_t run = 0; run < repeat; ++run) {
         for (Test& test : tests) {
-            test.milliseconds.push_back(run_once(runner, **conversation, test, logits));
+            test.milliseconds.push_back(run_once(runner, next, **conversation, test, logits));
         }
     }
     return Done{};
@@ -124,12 +169,14 @@ double least(const std::vector<double>& values) {
 }
 
 void print_passes(const std::vector<Test>& tests) {
-    std::printf("%-8s %7s %12s %12s %14s\n", "test", "tokens", "median ms", "least ms", "tokens/s");
+    std::printf("%-8s %7s %12s %12s %14s  %s\n", "test", "tokens", "median ms", "least ms",
+                "tokens/s", "sampling");
     for (const Test& test : tests) {
         const double middle = median(test.milliseconds);
-        std::printf("%-8s %7lld %12.2f %12.2f %14.1f\n", kind_name(test.kind),
+        const bool samples = test.kind == Kind::decode;
+        std::printf("%-8s %7lld %12.2f %12.2f %14.1f  %s\n", kind_name(test.kind),
                     static_cast<long long>(test.tokens), middle, least(test.milliseconds),
-                    test.rate(middle));
+                    test.rate(middle), samples ? sampling_name(test.sampling).c_str() : "");
     }
 }
 
@@ -147,12 +194,15 @@ std::string passes_json(const std::vector<Test>& tests) {
         const Test& test = tests[i];
         const double middle = median(test.milliseconds);
         out += i == 0 ? "\n  " : ",\n  ";
-        out += "{\"test\": \"" + std::string(kind_name(test.kind)) +
-               "\", \"tokens\": " + std::to_string(test.tokens) +
-               ", \"ms_median\": " + std::to_string(middle) +
-               ", \"ms_min\": " + std::to_string(least(test.milliseconds)) +
-               ", \"tokens_per_second\": " + std::to_string(test.rate(middle)) +
-               ", \"ms\": " + numbers_json(test.milliseconds) + "}";
+        out +=
+            "{\"test\": \"" + std::string(kind_name(test.kind)) +
+            "\", \"tokens\": " + std::to_string(test.tokens) +
+            (test.kind == Kind::decode ? ", \"sampling\": \"" + sampling_name(test.sampling) + "\""
+                                       : "") +
+            ", \"ms_median\": " + std::to_string(middle) +
+            ", \"ms_min\": " + std::to_string(least(test.milliseconds)) +
+            ", \"tokens_per_second\": " + std::to_string(test.rate(middle)) +
+            ", \"ms\": " + numbers_json(test.milliseconds) + "}";
     }
     return out + "\n ]";
 }
