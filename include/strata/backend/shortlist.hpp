@@ -59,7 +59,7 @@ struct TokenCounts {
     static constexpr std::int32_t kMost = 4096;
 
     std::int32_t size = 0;
-    TokenCount each[kMost];
+    alignas(sizeof(TokenCount)) TokenCount each[kMost];
 };
 
 // How much less a token is wanted that is there already.

@@ -7,6 +7,7 @@
 // neither kernel has to know how values are spread, and no block waits for another one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/backend/cuda/kernels/arrival.cuh"
@@ -16,7 +17,12 @@
 
 namespace strata::cuda {
 
-constexpr int kPenaltyThreads = 256;
+constexpr int kPenaltyThreads = 1024;
+constexpr int kPenaltyTurns = TokenCounts::kMost / kPenaltyThreads;
+static_assert(TokenCounts::kMost % kPenaltyThreads == 0);
+// A pair is read at once.
+static_assert(sizeof(TokenCount) == sizeof(int2) && offsetof(TokenCount, count) == sizeof(int));
+static_assert(offsetof(TokenCounts, each) % alignof(int2) == 0);
 constexpr int kShortlistWarps = kShortlistThreads / kWarp;
 static_assert(kShortlistWarps == kWarp);           // a lane for what each warp has found
 static_assert(kWeightLanes == kWarp);              // a lane for each of a block's partial sums
@@ -33,17 +39,29 @@ __device__ __forceinline__ float penalised_value(float logit, int count, const P
     return __double2float_rn(kMost < value ? kMost : value);
 }
 
-// One thread a token. The host wrote the tokens before the step, and writes the same places for
-// every step: so they are asked for before the wait, past every cache.
+// One block: each 32 bytes of the host's memory that are read are a journey of their own, so nobody
+// reads more than there is, and how much that is is asked once. The host wrote the tokens before
+// the step, and writes the same places for every step: so they are asked for before the wait, past
+// every cache.
 __global__ void __launch_bounds__(kPenaltyThreads)
     penalise_kernel(float* x, const TokenCounts* counts, Penalties by) {
     let_next_start();
-    const int at = static_cast<int>(blockIdx.x) * kPenaltyThreads + static_cast<int>(threadIdx.x);
-    const int size = __ldcv(&counts->size);
-    const int token = __ldcv(&counts->each[at].token);
-    const int count = __ldcv(&counts->each[at].count);
+    __shared__ int size;
+    if (threadIdx.x == 0) size = __ldcv(&counts->size);
+    __syncthreads();
+    int2 held[kPenaltyTurns];
+#pragma unroll
+    for (int i = 0; i < kPenaltyTurns; ++i) {
+        const int at = i * kPenaltyThreads + static_cast<int>(threadIdx.x);
+        if (at < size) held[i] = __ldcv(reinterpret_cast<const int2*>(counts->each + at));
+    }
     wait_for_previous();
-    if (at < size) x[token] = penalised_value(x[token], count, by);
+#pragma unroll
+    for (int i = 0; i < kPenaltyTurns; ++i) {
+        const int at = i * kPenaltyThreads + static_cast<int>(threadIdx.x);
+        if (at >= size) return;
+        x[held[i].x] = penalised_value(x[held[i].x], held[i].y, by);
+    }
 }
 
 // exponential_below(), with the same rounding of every operation.

@@ -20,9 +20,7 @@ static_assert(kShortlistBlocksMax * kShortlistThreads / kCoarseGroup <= kMaximaM
 
 void launch_penalise(cudaStream_t stream, Rows x, const TokenCounts* counts, const Penalties& by) {
     STRATA_INVARIANT(x.rows == 1);
-    static_assert(TokenCounts::kMost % kPenaltyThreads == 0);
-    launch(stream, TokenCounts::kMost / kPenaltyThreads, kPenaltyThreads, 0, penalise_kernel,
-           x.values, counts, by);
+    launch(stream, 1, kPenaltyThreads, 0, penalise_kernel, x.values, counts, by);
 }
 
 void launch_shortlist(cudaStream_t stream, Rows x, const ShortlistRule& rule,
