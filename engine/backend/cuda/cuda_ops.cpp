@@ -19,6 +19,7 @@ enum Call : std::uint64_t {
     kRmsNorm,
     kAddToRows,
     kProducts,
+    kCodeTiles,
     kRowProducts,
     kRowProductsOf,
     kGatedRowProduct,
@@ -180,7 +181,7 @@ void* CudaOps::bf16_memory(std::int64_t rows, std::int64_t cols) {
 
 OtherForms CudaOps::forms_for(Rows y) {
     OtherForms forms;
-    if (!few(y.rows)) {
+    if (!few(y.rows) && !(some(y.rows) && codes_used_)) {
         forms.bf16 = bf16_memory(y.rows, y.cols);
         halved_ = y;
     } else if (codes_used_ && y.cols % kGroupElements == 0) {
@@ -359,6 +360,27 @@ void CudaOps::many_rows_product(Rows x, const Weight& weight, bool accumulate, f
     }
 }
 
+// Float weights as of many rows: they need no unpacking.
+void CudaOps::some_rows_linear(Rows x, std::span<const Projection> projections) {
+    read(x);
+    while (!projections.empty()) {
+        const std::size_t count = alike(projections);
+        const auto part = projections.first(count);
+        projections = projections.subspan(count);
+        const ElementType type = part.front().weight->type;
+        if (is_float(type)) {
+            many_rows_linear(x, part);
+            continue;
+        }
+        const QuantisedView codes = codes_of(x);
+        CallKey key(kCodeTiles);
+        key << x << codes.codes << codes.scaled;
+        const Parts parts = parts_of(part, key);
+        run(key,
+            [=, this] { launch_code_tiles(stream_, type, codes, x.rows, x.cols, parts.all()); });
+    }
+}
+
 void CudaOps::many_rows_linear(Rows x, std::span<const Projection> projections) {
     for (const Projection& of : projections) {
         many_rows_product(x, *of.weight, of.accumulate, of.y.values, of.y.cols);
@@ -372,6 +394,8 @@ void CudaOps::linear(Rows x, std::span<const Projection> projections) {
     }
     if (few(x.rows)) {
         few_rows_linear(x, projections);
+    } else if (some(x.rows)) {
+        some_rows_linear(x, projections);
     } else {
         many_rows_linear(x, projections);
     }

@@ -6,7 +6,9 @@
 //  1. Steps of up to kProductRowsMax rows, and all steps in exact mode, read weights by kernels of
 //     ours: int8 activations for quantised weights, f32 for float ones, one order of sums per row
 //     (but for recorded steps, whose rows may be parted among warps).
-//     Larger steps multiply bf16 values by cuBLAS (f32 where the weight is F32), those of experts
+//     Steps of up to kCodeTileTokensMax rows multiply the codes of quantised weights and rows on
+//     tensor cores.
+//     Larger ones multiply bf16 values by cuBLAS (f32 where the weight is F32), those of experts
 //     by tiles of ours (F32 experts as before).
 //  2. A recorded step (one row, not exact) computes a norm inside the products that read it
 //     (PendingNorm); it is written to memory only for an operation that reads it in another way.
@@ -27,6 +29,7 @@
 #include "engine/backend/cuda/device_memory.hpp"
 #include "engine/backend/cuda/launch/attention.hpp"
 #include "engine/backend/cuda/launch/chip.hpp"
+#include "engine/backend/cuda/launch/code_tiles.hpp"
 #include "engine/backend/cuda/launch/products.hpp"
 #include "engine/backend/cuda/launch/row_products.hpp"
 #include "engine/backend/cuda/launch/rows.hpp"
@@ -87,6 +90,10 @@ class CudaOps final : public Ops {
     bool few(std::int64_t rows) const {
         return exact_ || library_ == nullptr || rows <= kProductRowsMax;
     }
+    // So many rows are multiplied with quantised weights as codes, though not one by one.
+    bool some(std::int64_t rows) const {
+        return !few(rows) && rows <= kCodeTileTokensMax && chip_.multiplies_bf16();
+    }
     float* floats(ScratchUse use, std::int64_t count) {
         return static_cast<float*>(
             scratch_.take(use, static_cast<std::size_t>(count) * sizeof(float)));
@@ -122,6 +129,7 @@ class CudaOps final : public Ops {
     const void* bf16_of(Rows x);
 
     void few_rows_linear(Rows x, std::span<const Projection> projections);
+    void some_rows_linear(Rows x, std::span<const Projection> projections);
     void run_products(Rows x, std::span<const Projection> projections);
     void run_row_products(Rows x, std::span<const Projection> projections);
     void run_row_products_of(Rows x, std::span<const Projection> first,

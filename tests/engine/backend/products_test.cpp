@@ -62,7 +62,7 @@ void check_rows(const std::vector<float>& got, const Stored& stored, const std::
 TEST_CASE("products with weights of every type match sums over the decoded weights") {
     for (const ElementType type : kAllTypes) {
         const auto stored = make_stored(type, kCols, kRows, 1, 7);
-        for (const std::int64_t rows : {1, 2, 8, 9, 40}) {
+        for (const std::int64_t rows : {1, 2, 8, 9, 16, 17, 40, 64, 65}) {
             const std::vector<float> x = make_rows(rows, kCols, 11);
             for (const NamedDevice& on : devices()) {
                 INFO(element_type_name(type) << ", " << rows << " rows, " << on.name);
@@ -78,6 +78,46 @@ TEST_CASE("products with weights of every type match sums over the decoded weigh
                 on.device->ops().linear(in, both);
                 check_rows(plain.read(), *stored, x, rows, false);
                 check_rows(added.read(), *stored, x, rows, true);
+            }
+        }
+    }
+}
+
+// Of several weights at once, whose rows fill no tile; rows of one block, and such as end in the
+// middle of whatever a device takes together.
+TEST_CASE("several products of some rows match sums over the decoded weights") {
+    const std::vector<float> bias = make_rows(1, 33, 23);
+    for (const std::int64_t cols : {32, 1056, 256, 2304}) {
+        for (const ElementType type : kAllTypes) {
+            if (cols % static_cast<std::int64_t>(block_shape(type).elements) != 0) continue;
+            const auto wide = make_stored(type, cols, 70, 1, 31);
+            const auto small = make_stored(type, cols, 1, 1, 32);
+            const auto biased = make_stored(type, cols, 33, 1, 33);
+            for (const std::int64_t rows : {9, 30, 61}) {
+                const std::vector<float> x = make_rows(rows, cols, 17);
+                for (const NamedDevice& on : devices()) {
+                    INFO(element_type_name(type)
+                         << ", " << rows << " rows of " << cols << ", " << on.name);
+                    const auto wide_weight = upload_stored(*on.device, *wide);
+                    const auto small_weight = upload_stored(*on.device, *small);
+                    const auto biased_weight = upload_stored(*on.device, *biased);
+                    const DeviceRows in(*on.device, x, cols);
+                    const DeviceRows biases(*on.device, bias, 33);
+                    const DeviceRows one(*on.device, rows, 70);
+                    const DeviceRows two(*on.device, rows, 1);
+                    const DeviceRows three(*on.device, rows, 33);
+                    const TokenIds ids(static_cast<std::size_t>(rows), 0);
+                    on.device->ops().begin({ids, 0, {}, nullptr});
+                    const Projection all[] = {{wide_weight.get(), nullptr, one, false},
+                                              {small_weight.get(), nullptr, two, false},
+                                              {biased_weight.get(), biases.values(), three, false}};
+                    on.device->ops().linear(in, all);
+                    check_rows(one.read(), *wide, x, rows, false);
+                    check_rows(two.read(), *small, x, rows, false);
+                    std::vector<float> without = three.read();
+                    for (std::size_t i = 0; i < without.size(); ++i) without[i] -= bias[i % 33];
+                    check_rows(without, *biased, x, rows, false);
+                }
             }
         }
     }

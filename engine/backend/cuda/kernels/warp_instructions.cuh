@@ -34,6 +34,14 @@ __device__ __forceinline__ void copy_word_later(unsigned to, const void* from, b
                  : "memory");
 #endif
 }
+// The same for 8 bytes.
+__device__ __forceinline__ void copy_pair_later(unsigned to, const void* from, bool there) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from),
+                 "r"(there ? 8 : 0)
+                 : "memory");
+#endif
+}
 // The end of a group of this thread's copies.
 __device__ __forceinline__ void end_copies() {
 #if __CUDA_ARCH__ >= 800
