@@ -8,7 +8,7 @@
 # part. SANITIZE=0 leaves compute-sanitizer, the longest part, out.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-tests=(row_layer_test products_test ops_rows_test ops_largest_test ops_shortlist_test ops_attention_test kv_rows_test
+tests=(row_layer_test products_test ops_rows_test ops_largest_test ops_shortlist_test ops_arrival_test ops_attention_test kv_rows_test
     ops_delta_test ops_moe_test sampled_model_test)
 programs=(strata-bench strata-engine strata-serve)
 bin=${1:-}
@@ -65,7 +65,7 @@ measure() {
 }
 for geometry in qwen3-0.6b:f16 qwen3-0.6b:q8_0 qwen3-8b:q8_0 qwen3-8b:q4_k qwen3-8b:iq3_s qwen3-8b:nvfp4 \
     qwen3-30b-a3b:q4_k qwen3.5-9b:q8_0 qwen3-next-80b-a3b:q4_k; do
-    measure "$geometry" --prefill 2048,8192 --decode 128 --repeat 2
+    measure "$geometry" --prefill 46,2048,8192 --decode 128 --repeat 2
 done
 for geometry in qwen3-8b:q4_k qwen3-next-80b-a3b:q4_k; do
     measure "$geometry" --cache 65536 --repeat 2
