@@ -352,6 +352,7 @@ bool OneConversationEngine::read_prompt(Run& run) {
         const bool is_cut = cut != cuts.end() && cut->position == here;
         const bool is_interval = interval_due(last_interval, here, wish, limits_.checkpoints);
         if (is_cut || is_interval) arrive(run);
+        if (run.lost) return false;
         if (stage_ == Stage::answering) {
             parked_->check_if_due(PressureWhere::request, run.events);
         }

@@ -39,8 +39,8 @@ struct Place {
 constexpr std::size_t kPagePartBytesMin = std::size_t{2} << 20;
 
 std::vector<std::size_t> arrival_cuts(const Geometry& geometry) {
-    const std::size_t layer =
-        geometry.page_bytes() / std::max<std::size_t>(geometry.attention_layers(), 1);
+    if (geometry.attention_layers() == 0) return {};
+    const std::size_t layer = geometry.page_bytes() / geometry.attention_layers();
     const std::size_t part = (kPagePartBytesMin + layer - 1) / layer * layer;
     std::vector<std::size_t> cuts;
     for (std::size_t at = part; at < geometry.page_bytes(); at += part) cuts.push_back(at);

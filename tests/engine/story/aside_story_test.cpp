@@ -81,9 +81,10 @@ struct AsideEngine {
             for (std::size_t i = 0; i < bytes; i += 64) at[i] ^= std::byte{1};
         }
     }
-    Heard say(const TokenIds& prompt) {
+    Heard say(const TokenIds& prompt, Position pin = 0) {
         Heard heard;
         auto request = EngineStage::request(prompt);
+        request.pin = pin;
         request.id = ++requests;
         auto done = engine->generate(request, heard);
         REQUIRE(done.ok());
@@ -200,6 +201,28 @@ TEST_CASE("of what was read behind bytes that had changed nothing is told") {
         });
         CHECK(stage.outcome.cache.restore_ms.has_value() == borrowed);
         CHECK(stage.outcome.prompt_tokens == stage.outcome.plan.reused + stage.outcome.prompt_read);
+    }
+}
+
+// Where the conversation resumes a checkpoint is wanted, before anything is read.
+TEST_CASE("a pin at the place where a conversation comes back waits for it") {
+    for (const FakeShape& shape : {kHybrid, kAttention}) {
+        Position resumed = 0;
+        for (const int pass : {0, 1, 2}) {  // where is it; pinned; pinned and spoilt
+            AsideEngine stage(shape, false);
+            const TokenIds a = opening(1);
+            const TokenIds more = follow_up(a, stage.say(a).answer, 3);
+            stage.say(opening(2));
+            stage.engine->leave_device();
+            if (pass == 2) stage.spoil();
+            const Heard heard = stage.say(more, resumed);
+            CHECK(std::ranges::count(heard.order, 'r') == 1);
+            CHECK(heard.order.find(pass == 2 ? 'D' : 'R') != std::string::npos);
+            if (pass < 2) {
+                CHECK(stage.outcome.plan.restored);
+                resumed = stage.outcome.plan.reused;
+            }
+        }
     }
 }
 
