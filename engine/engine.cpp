@@ -278,7 +278,6 @@ Status<> OneConversationEngine::resume(Run& run) {
         run.lost = true;
         return Done{};
     }
-    name_live(run);
     run.reading_began = clock_();
     if (!session_->arriving()) arrive(run);
     return Done{};
@@ -309,10 +308,11 @@ void OneConversationEngine::lose_live(Run& run) {
 // Who goes on is there to its last byte, at the latest behind the first pass.
 void OneConversationEngine::arrive(Run& run) {
     if (stage_ != Stage::moving || run.lost) return;
-    const auto late =
+    const auto there =
         parked_->arrived(run.outcome.plan, run.outcome.cache, run.events, [&] { show_life(run); });
-    if (!late) return lose_live(run);
-    run.told = run.reading_began = later_by(*late, run.reading_began);
+    if (!there) return lose_live(run);
+    run.told = run.reading_began = std::max(run.reading_began, *there);
+    name_live(run);
     parked_->live_is(live_, run.events);
     stage_ = Stage::answering;
     run.events.resumed(run.outcome.plan, live_.conversation);

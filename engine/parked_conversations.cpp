@@ -305,7 +305,8 @@ Result<std::optional<LiveFacts>> ParkedConversations::bring_back(const PromptPla
         return refuse("restoring " + std::to_string(plan.reused) +
                       " tokens failed: " + outcome.text);
     }
-    figures.restore_ms = ms_between(began, clock_());
+    const TimePoint left = clock_();
+    figures.restore_ms = ms_between(began, left);
     figures.restored_bytes = outcome.bytes;
     if (settings_.verify) {
         if (const auto differs = session_->differs_from(*image, plan.reused)) {
@@ -320,15 +321,16 @@ Result<std::optional<LiveFacts>> ParkedConversations::bring_back(const PromptPla
     event.bytes = outcome.bytes;
     event.took_end = plan.source == ResumeSource::parked;
     event.label = image->label;
-    back_ = {image, std::move(event)};
+    back_ = {image, std::move(event), began, left};
     return std::optional(LiveFacts{image->conversation, image->label, image->marks, image->identity,
                                    image->hits + 1});
 }
 
-std::optional<double> ParkedConversations::arrived(const PromptPlan& plan, CacheFigures& figures,
-                                                   ConversationEvents& events, const Step& step) {
+std::optional<TimePoint> ParkedConversations::arrived(const PromptPlan& plan, CacheFigures& figures,
+                                                      ConversationEvents& events,
+                                                      const Step& step) {
     Back back = std::exchange(back_, {});
-    if (!back.image) return 0.0;
+    if (!back.image) return TimePoint::min();
     const ArrivalOutcome outcome = session_->await_arrival(step);
     if (!outcome.good) {
         figures.restore_ms.reset();
@@ -337,21 +339,26 @@ std::optional<double> ParkedConversations::arrived(const PromptPlan& plan, Cache
         give_up(plan, *back.image, events);
         return std::nullopt;
     }
-    figures.restore_ms = figures.restore_ms.value_or(0) + outcome.late_ms;
+    // The session may have begun to count before this clock was read.
+    const TimePoint ended = std::min(later_by(outcome.late_ms, back.left), clock_());
+    figures.restore_ms = ms_between(back.began, ended);
     back.event.ms = figures.restore_ms;
     say(std::move(back.event), events);
-    return outcome.late_ms;
+    return ended;
 }
 
-// What was taken has left the books already.
+// What was taken is no entry any more, but counts until somebody else is live.
 void ParkedConversations::give_up(const PromptPlan& plan, const ConversationImage& image,
                                   ConversationEvents& events) {
     if (!plan.takes) return apply(cache_.discard(*plan.entry, Removal::invalid), events);
+    const std::uint64_t held = cache_.bytes();
+    live_is({}, events);
     ConversationEvent event;
     event.step = ConversationStep::drop;
     event.entry = plan.entry;
     event.conversation = image.conversation;
     event.tokens = image.end();
+    event.bytes = held - std::min(held, cache_.bytes());
     event.removal = Removal::invalid;
     event.label = image.label;
     say(std::move(event), events);

@@ -70,11 +70,11 @@ class ParkedConversations {
     Result<std::optional<LiveFacts>> bring_back(const PromptPlan& plan, std::string_view steering,
                                                 CacheFigures& figures, ConversationEvents& events,
                                                 const Step& step);
-    // Waits for what bring_back() left on its way, if anything, and tells of it. How long that took
-    // behind bring_back(), ms. Absent: its bytes had changed, it is gone, the session is empty;
+    // Waits for what bring_back() left on its way, if anything, and tells of it. When all was
+    // there, not later than now. Absent: its bytes had changed, it is gone, the session is empty;
     // plan again.
-    std::optional<double> arrived(const PromptPlan& plan, CacheFigures& figures,
-                                  ConversationEvents& events, const Step& step);
+    std::optional<TimePoint> arrived(const PromptPlan& plan, CacheFigures& figures,
+                                     ConversationEvents& events, const Step& step);
     // The live conversation changed: its ids, its checkpoints or its clean pages.
     void live_is(const LiveFacts& facts, ConversationEvents& events);
     // After a failure in the midst of anything: nobody is live, and no memory is needed to say so.
@@ -114,6 +114,8 @@ class ParkedConversations {
     struct Back {
         SharedImage image;
         ConversationEvent event;
+        TimePoint began{};
+        TimePoint left{};  // when bring_back() left the rest on its way
     };
     Back back_;  // between bring_back() and arrived()
     MemoryReading last_reading_;

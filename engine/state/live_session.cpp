@@ -89,7 +89,9 @@ void LiveSession::fill_state(HostBlobId id) {
     device().synchronize();
     const DeviceFill fill{id, copy ? copy->address() : running_state_.address(), stamp};
     store_->fill_later(std::span(&fill, 1));
-    if (!copy) store_->await(id);
+    if (copy) return;
+    store_->await(id);
+    if (!store_->find(id)->sealed) throw std::bad_alloc();  // the filler had no memory
 }
 
 // Something reads this page, or it holds what another conversation may come back for.

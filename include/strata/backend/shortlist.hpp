@@ -74,10 +74,13 @@ struct Penalties {
 // then held within the finite numbers. What is not finite stays as it is.
 [[nodiscard]] inline float penalised(float logit, std::int32_t count, const Penalties& by) {
     constexpr double kMost = std::numeric_limits<float>::max();
+    constexpr double kWidest = std::numeric_limits<double>::max();
     if (!std::isfinite(logit)) return logit;
     double value = logit;
     value = value > 0 ? value / by.repeat : value * by.repeat;
-    value -= count * by.frequency + by.presence;
+    // Infinities of both would make a NaN.
+    value = std::clamp(value, -kWidest, kWidest);
+    value -= std::clamp(count * by.frequency + by.presence, -kWidest, kWidest);
     return static_cast<float>(std::clamp(value, -kMost, kMost));
 }
 

@@ -337,7 +337,11 @@ std::vector<float> lowered(std::vector<float> row, const TokenCounts& counts, co
             value = value * by.repeat;
         }
         const double each = static_cast<double>(counts.each[i].count) * by.frequency;
-        value = value - (each + by.presence);
+        double less = each + by.presence;
+        for (double* one : {&value, &less}) {
+            if (std::isinf(*one)) *one = std::copysign(std::numeric_limits<double>::max(), *one);
+        }
+        value = value - less;
         if (value > static_cast<double>(kMost)) value = static_cast<double>(kMost);
         if (value < -static_cast<double>(kMost)) value = -static_cast<double>(kMost);
         logit = static_cast<float>(value);
@@ -353,9 +357,19 @@ TEST_CASE("penalties lower the logits of the tokens that are listed and no other
     const std::vector<float> special = {0.0F,   -0.0F,     kTiny,      -kTiny,    kMost,
                                         -kMost, kInfinity, -kInfinity, kNoNumber, 1.0F};
     for (std::size_t i = 0; i < row.size(); i += 11) row[i] = special[i / 11 % special.size()];
-    const std::vector<Penalties> all = {
-        {1.1, 0, 0},    {1, 0.3, 0},    {1, 0, -0.7},      {1.3, 0.1, 0.123},    {0.5, -2, 1e-300},
-        {1e-300, 0, 0}, {1, -1e308, 0}, {1, 1e308, 1e308}, {3, 1.0 / 3, 1.0 / 7}};
+    const std::vector<Penalties> all = {{1.1, 0, 0},
+                                        {1, 0.3, 0},
+                                        {1, 0, -0.7},
+                                        {1.3, 0.1, 0.123},
+                                        {0.5, -2, 1e-300},
+                                        {1e-300, 0, 0},
+                                        {1, -1e308, 0},
+                                        {1, 1e308, 1e308},
+                                        {3, 1.0 / 3, 1.0 / 7},
+                                        {1e308, -1e308, 0},
+                                        {1e-308, 1e308, 0},
+                                        {5e-324, 1e308, 1e308},
+                                        {5e-324, -1e308, -1e308}};
     for (const NamedDevice& on : devices()) {
         const DeviceRows x(*on.device, 1, kSize);
         Counted counted(*on.device);
@@ -373,6 +387,7 @@ TEST_CASE("penalties lower the logits of the tokens that are listed and no other
                     const bool same = std::isnan(wanted[i]) ? std::isnan(got[i])
                                                             : bits(got[i]) == bits(wanted[i]);
                     if (!same) ++wrong;
+                    if (std::isfinite(row[i]) && !std::isfinite(got[i])) ++wrong;
                 }
                 CHECK(wrong == 0);
             }

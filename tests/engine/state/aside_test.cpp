@@ -369,6 +369,24 @@ TEST_CASE("a copy that failed is a part that is not there") {
     CHECK(stage.store.blobs() == 0);
 }
 
+TEST_CASE("a state that nobody had memory to copy is not kept") {
+    AsideStage stage(true, 0);
+    stage.read(SnapshotStage::ids(kLength, 1));
+    stage.device->limit_bytes = stage.device->held_bytes();  // no room for a copy on the device
+    const auto before = state_sha256(*stage.session);
+    stage.device->fails = [] { throw std::bad_alloc(); };
+    CHECK_FALSE(stage.session->keep_checkpoint(CheckpointKind::turn, 1).ok());
+    CHECK(stage.session->checkpoints().size() == 0);
+    ConversationImage image;
+    image.conversation = 1;
+    stage.session->describe(image);
+    CHECK_FALSE(stage.session->capture(image).ok());
+    CHECK(stage.store.blobs() == 0);
+    CHECK(state_sha256(*stage.session) == before);
+    stage.device->fails = nullptr;
+    CHECK(stage.session->keep_checkpoint(CheckpointKind::turn, 1).ok());
+}
+
 TEST_CASE("a device that fails while it copies ends what waits for it") {
     AsideStage stage(false, kMuch);
     stage.read(SnapshotStage::ids(kLength, 1));

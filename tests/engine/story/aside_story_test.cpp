@@ -1,6 +1,7 @@
 // The engine on a device that copies by itself: conversations change places while their copies go
 // on, and one whose bytes did not stay what they were is read again.
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -201,6 +202,50 @@ TEST_CASE("of what was read behind bytes that had changed nothing is told") {
         });
         CHECK(stage.outcome.cache.restore_ms.has_value() == borrowed);
         CHECK(stage.outcome.prompt_tokens == stage.outcome.plan.reused + stage.outcome.prompt_read);
+    }
+}
+
+TEST_CASE("restoring and reading share the time of a request between them") {
+    for (const bool verify : {false, true}) {
+        for (const double copies_ms : {0.0, 15.0}) {
+            AsideEngine stage({false, 97, 64, 16'384}, verify);
+            const TokenIds a = opening(1);
+            const TokenIds more = follow_up(a, stage.say(a).answer, 3);
+            stage.say(opening(2));
+            stage.engine->leave_device();
+            stage.device->copies_ms = copies_ms;
+            const auto began = std::chrono::steady_clock::now();
+            stage.say(more);
+            const std::chrono::duration<double, std::milli> took =
+                std::chrono::steady_clock::now() - began;
+            REQUIRE(stage.outcome.cache.restore_ms);
+            const double restore_ms = *stage.outcome.cache.restore_ms;
+            CAPTURE(verify, copies_ms, restore_ms, stage.outcome.prompt_ms, took.count());
+            CHECK(stage.outcome.prompt_ms > 0);
+            CHECK(restore_ms >= copies_ms);
+            CHECK(restore_ms + stage.outcome.prompt_ms + stage.outcome.decode_ms <= took.count());
+        }
+    }
+}
+
+TEST_CASE("a conversation that is lost on its way is out of the books when that is told") {
+    for (const FakeShape& shape : {kHybrid, kAttention}) {
+        AsideEngine stage(shape, false);
+        const TokenIds a = opening(1);
+        const TokenIds more = follow_up(a, stage.say(a).answer, 3);
+        stage.say(opening(2));
+        stage.engine->leave_device();
+        stage.spoil();
+        const Heard heard = stage.say(more);
+        const auto drop = std::ranges::find_if(
+            heard.cache, [](const auto& event) { return event.step == ConversationStep::drop; });
+        const auto park = std::ranges::find_if(
+            heard.cache, [](const auto& event) { return event.step == ConversationStep::park; });
+        REQUIRE(drop != heard.cache.end());
+        REQUIRE(park != heard.cache.end());
+        CHECK(drop->bytes > 0);
+        CHECK(drop->held_bytes + drop->bytes == park->held_bytes);
+        CHECK(drop->parked == park->parked);  // what is on its way is no entry
     }
 }
 

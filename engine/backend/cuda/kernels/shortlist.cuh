@@ -28,15 +28,20 @@ static_assert(kShortlistWarps == kWarp);           // a lane for what each warp 
 static_assert(kWeightLanes == kWarp);              // a lane for each of a block's partial sums
 constexpr int kBlockLoads = kWeightBlock / kWarp;  // values of a lane
 
+__device__ __forceinline__ double held_within(double value, double most) {
+    value = value < -most ? -most : value;
+    return most < value ? most : value;
+}
+
 // penalised(), with the same rounding of every operation.
 __device__ __forceinline__ float penalised_value(float logit, int count, const Penalties& by) {
-    constexpr double kMost = kFiniteMax;
+    constexpr double kWidest = 1.7976931348623157e308;
     if (!(fabsf(logit) <= kFiniteMax)) return logit;
     double value = logit;
     value = value > 0 ? __ddiv_rn(value, by.repeat) : __dmul_rn(value, by.repeat);
-    value = __dsub_rn(value, __dadd_rn(__dmul_rn(count, by.frequency), by.presence));
-    value = value < -kMost ? -kMost : value;
-    return __double2float_rn(kMost < value ? kMost : value);
+    const double lowered = __dadd_rn(__dmul_rn(count, by.frequency), by.presence);
+    value = __dsub_rn(held_within(value, kWidest), held_within(lowered, kWidest));
+    return __double2float_rn(held_within(value, kFiniteMax));
 }
 
 // One block: each 32 bytes of the host's memory that are read are a journey of their own, so nobody
