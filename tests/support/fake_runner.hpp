@@ -44,6 +44,8 @@ class FakeDevice : public Device {
     void start_copies_from_host(std::span<const HostCopy> copies,
                                 std::span<const CopyStage> stages) override;
     double finish_copies() override;
+    // On any thread: nothing of the above is touched.
+    void copy_to_host_aside(void* to, const void* from_device, std::size_t bytes) override;
     Ops& ops() override;
     // An operation reads the running state, or the bytes of pages below this offset.
     void await_rows(std::size_t page_bytes);

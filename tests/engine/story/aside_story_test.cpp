@@ -4,8 +4,10 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -107,7 +109,94 @@ TokenIds opening(std::uint64_t seed) {
     return joined({turn(kFakeSystem, 20, seed), turn(kFakeUser, 300, seed), assistant_opens()});
 }
 
+// Chats at random on one engine: they come back from RAM or the device, are pinned where they come
+// back, stopped, dropped, asked aside, and bytes of them change.
+class Walk {
+  public:
+    explicit Walk(std::uint64_t seed) : random_(seed), stage_(shape_of(seed), false) {
+        stage_.device->tells_free = seed % 3 != 0;
+        stage_.runner->layers = 3;
+        stage_.runner->on_layer = [this](const FakePass&, std::int64_t) {
+            if (stop_in_ > 0 && --stop_in_ == 0) stage_.engine->cancel(std::nullopt);
+        };
+    }
+    void step() {
+        if (chats_.size() < 3 || pick(9) == 0) chats_.push_back({opening(pick(1000)), 0});
+        disturb();
+        Chat& chat = chats_[pick(chats_.size())];
+        auto request = EngineStage::request(chat.prompt);
+        request.id = ++requests_;
+        request.keep = pick(6) != 0;
+        if (pick(3) == 0) request.pin = chat.end;
+        stop_in_ = pick(4) == 0 ? 1 + pick(20) : 0;
+        Heard heard;
+        const auto done = stage_.engine->generate(request, heard);
+        stop_in_ = 0;
+        REQUIRE(done.ok());
+        CAPTURE(requests_, heard.order, request.pin, done->plan.reused);
+        check(*done, heard, chat.prompt);
+        if (done->finish != FinishReason::length || !request.keep) return;
+        chat.end = std::ssize(chat.prompt) + std::ssize(heard.answer) - 1;
+        chat.prompt = follow_up(chat.prompt, heard.answer, pick(1000));
+        if (chat.prompt.size() > 1500) chat = {opening(pick(1000)), 0};
+    }
+
+  private:
+    struct Chat {
+        TokenIds prompt;
+        Position end = 0;  // of what it left behind
+    };
+    static FakeShape shape_of(std::uint64_t seed) {
+        return {seed % 2 == 0, 97, 64, seed % 5 == 0 ? std::size_t{4096} : 0};
+    }
+    std::size_t pick(std::size_t below) { return random_() % below; }
+
+    void disturb() {
+        const bool spoils = pick(6) == 0 && !stage_.segments.sizes.empty();
+        // Behind it nothing is on its way into host memory: bytes that change there have sums.
+        if (spoils || pick(2) == 0) stage_.engine->leave_device();
+        if (spoils) {
+            const auto which = static_cast<std::ptrdiff_t>(pick(stage_.segments.sizes.size()));
+            const auto& [at, bytes] = *std::next(stage_.segments.sizes.begin(), which);
+            for (int i = 0; i < 100; ++i) at[pick(bytes)] ^= std::byte{2};
+        }
+        NoEvents quiet;
+        const auto& entries = stage_.engine->conversations().entries();
+        if (pick(9) == 0 && !entries.empty()) stage_.engine->drop(entries.front().entry, quiet);
+    }
+    void check(const Outcome& outcome, const Heard& heard, const TokenIds& prompt) {
+        const TokenIds whole = fake_answer(stage_.shape, prompt, 6);
+        const bool stopped = outcome.finish == FinishReason::cancel;
+        CHECK((stopped || outcome.finish == FinishReason::length));
+        const auto told = heard.answer.size();
+        CHECK((stopped ? told <= whole.size() : told == whole.size()));
+        CHECK(std::equal(heard.answer.begin(), heard.answer.end(), whole.begin()));
+        if (!stopped) CHECK(outcome.prompt_tokens == outcome.plan.reused + outcome.prompt_read);
+        CHECK(std::ranges::count(heard.order, 'r') == (outcome.planned ? 1 : 0));
+        const auto resumed = heard.order.find('r');
+        CHECK(heard.order.find_first_of("RD", resumed) == std::string::npos);
+        CHECK(outcome.prompt_ms >= 0);
+        CHECK(outcome.conversation > 0);
+        CHECK(outcome.cache.bytes == stage_.engine->conversations().bytes());
+        CHECK(stage_.device->copies_going() == 0);
+    }
+
+    std::mt19937_64 random_;
+    AsideEngine stage_;
+    std::vector<Chat> chats_;
+    std::uint64_t requests_ = 0;
+    std::size_t stop_in_ = 0;
+};
+
 }  // namespace
+
+TEST_CASE("whatever happens to conversations that come and go, answers are right") {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        CAPTURE(seed);
+        Walk walk(seed);
+        for (int i = 0; i < 40; ++i) walk.step();
+    }
+}
 
 TEST_CASE("conversations change places on a device that copies by itself") {
     for (const FakeShape& shape : {kHybrid, kAttention}) {
