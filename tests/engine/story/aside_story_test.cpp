@@ -66,6 +66,10 @@ MemoryReading much_memory() {
     return reading;
 }
 
+TokenIds opening(std::uint64_t seed) {
+    return joined({turn(kFakeSystem, 20, seed), turn(kFakeUser, 300, seed), assistant_opens()});
+}
+
 struct AsideEngine {
     explicit AsideEngine(const FakeShape& kind, bool verify = true) : shape(kind) {
         device->aside = true;
@@ -96,6 +100,15 @@ struct AsideEngine {
         return heard;
     }
 
+    // A conversation has been displaced, and the device holds nothing of it: what comes next in it.
+    TokenIds leave_one_in_ram() {
+        const TokenIds first = opening(1);
+        const TokenIds more = follow_up(first, say(first).answer, 3);
+        say(opening(2));
+        engine->leave_device();
+        return more;
+    }
+
     FakeShape shape;
     ListedSegments segments;
     std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>();
@@ -104,10 +117,6 @@ struct AsideEngine {
     Outcome outcome;
     std::uint64_t requests = 0;
 };
-
-TokenIds opening(std::uint64_t seed) {
-    return joined({turn(kFakeSystem, 20, seed), turn(kFakeUser, 300, seed), assistant_opens()});
-}
 
 // Chats at random on one engine: they come back from RAM or the device, are pinned where they come
 // back, stopped, dropped, asked aside, and bytes of them change.
@@ -225,10 +234,7 @@ TEST_CASE("conversations change places on a device that copies by itself") {
 TEST_CASE("a conversation that did not stay what it was is read again") {
     for (const FakeShape& shape : {kHybrid, kAttention}) {
         AsideEngine stage(shape);
-        const TokenIds a = opening(1);
-        const TokenIds more = follow_up(a, stage.say(a).answer, 3);
-        stage.say(opening(2));
-        stage.engine->leave_device();
+        const TokenIds more = stage.leave_one_in_ram();
         stage.spoil();
         const Heard heard = stage.say(more);
         CHECK_FALSE(stage.outcome.plan.restored);
@@ -247,10 +253,7 @@ TEST_CASE("a conversation that did not stay what it was is read again") {
 TEST_CASE("the tail is read while the conversation is still on its way") {
     for (const FakeShape& shape : {kHybrid, kAttention}) {
         AsideEngine stage(shape, false);
-        const TokenIds a = opening(1);
-        const TokenIds more = follow_up(a, stage.say(a).answer, 3);
-        stage.say(opening(2));
-        stage.engine->leave_device();
+        const TokenIds more = stage.leave_one_in_ram();
         CHECK(stage.engine->parking_bytes() == 0);
         std::size_t going = 0;
         stage.runner->on_pass = [&](const FakePass&) {
@@ -276,10 +279,7 @@ TEST_CASE("the tail is read while the conversation is still on its way") {
 TEST_CASE("of what was read behind bytes that had changed nothing is told") {
     for (const FakeShape& shape : {kHybrid, kAttention}) {
         AsideEngine stage(shape, false);
-        const TokenIds a = opening(1);
-        const TokenIds more = follow_up(a, stage.say(a).answer, 3);
-        stage.say(opening(2));
-        stage.engine->leave_device();
+        const TokenIds more = stage.leave_one_in_ram();
         stage.spoil();
         const Heard heard = stage.say(more);  // the right answer
         CHECK(heard.order.substr(0, 3) == "PDr");
@@ -298,10 +298,7 @@ TEST_CASE("restoring and reading share the time of a request between them") {
     for (const bool verify : {false, true}) {
         for (const double copies_ms : {0.0, 15.0}) {
             AsideEngine stage({false, 97, 64, 16'384}, verify);
-            const TokenIds a = opening(1);
-            const TokenIds more = follow_up(a, stage.say(a).answer, 3);
-            stage.say(opening(2));
-            stage.engine->leave_device();
+            const TokenIds more = stage.leave_one_in_ram();
             stage.device->copies_ms = copies_ms;
             const auto began = std::chrono::steady_clock::now();
             stage.say(more);
@@ -320,10 +317,7 @@ TEST_CASE("restoring and reading share the time of a request between them") {
 TEST_CASE("a conversation that is lost on its way is out of the books when that is told") {
     for (const FakeShape& shape : {kHybrid, kAttention}) {
         AsideEngine stage(shape, false);
-        const TokenIds a = opening(1);
-        const TokenIds more = follow_up(a, stage.say(a).answer, 3);
-        stage.say(opening(2));
-        stage.engine->leave_device();
+        const TokenIds more = stage.leave_one_in_ram();
         stage.spoil();
         const Heard heard = stage.say(more);
         const auto drop = std::ranges::find_if(
@@ -344,10 +338,7 @@ TEST_CASE("a pin at the place where a conversation comes back waits for it") {
         Position resumed = 0;
         for (const int pass : {0, 1, 2}) {  // where is it; pinned; pinned and spoilt
             AsideEngine stage(shape, false);
-            const TokenIds a = opening(1);
-            const TokenIds more = follow_up(a, stage.say(a).answer, 3);
-            stage.say(opening(2));
-            stage.engine->leave_device();
+            const TokenIds more = stage.leave_one_in_ram();
             if (pass == 2) stage.spoil();
             const Heard heard = stage.say(more, resumed);
             CHECK(std::ranges::count(heard.order, 'r') == 1);
@@ -365,10 +356,7 @@ TEST_CASE("a request that is stopped while its conversation comes back leaves it
         for (const bool spoilt : {false, true}) {
             AsideEngine stage(shape, false);
             stage.runner->layers = 3;
-            const TokenIds a = opening(1);
-            const TokenIds more = follow_up(a, stage.say(a).answer, 3);
-            stage.say(opening(2));
-            stage.engine->leave_device();
+            const TokenIds more = stage.leave_one_in_ram();
             if (spoilt) stage.spoil();
             bool once = false;
             stage.runner->on_layer = [&](const FakePass&, std::int64_t) {
@@ -384,7 +372,7 @@ TEST_CASE("a request that is stopped while its conversation comes back leaves it
             CHECK(std::ranges::count(heard.order, 'r') == 1);
             stage.runner->on_layer = nullptr;
             stage.say(more);
-            if (!spoilt) CHECK(stage.outcome.plan.reused >= std::ssize(a));
+            if (!spoilt) CHECK(stage.outcome.plan.reused >= std::ssize(opening(1)));
         }
     }
 }

@@ -220,8 +220,8 @@ __device__ __forceinline__ void copy_codes(const AttentionCall& call, const Pref
         const int row = thread % Shape::kTile;
         const char* from = page + (value ? call.v_offset : call.k_offset) +
                            (first_row + row) * places.bytes + places.scales + at.kv_head * 4;
-        copy_word_later(codes + 2 * Sizes::kCodeBytes + thread * 4, from,
-                        tile * Shape::kTile + row < at.length);
+        copy_part_later<4>(codes + 2 * Sizes::kCodeBytes + thread * 4, from,
+                           tile * Shape::kTile + row < at.length);
     }
     end_copies();
 }

@@ -164,8 +164,8 @@ class CodeTile {
             const int group = at % kChunkGroups;
             const bool there = token < work_.tokens && group_of(chunk) < work_.groups;
             const std::size_t from = there ? group_index(token, chunk) + group : 0;
-            copy_pair_later(shared_address(place.steps + group * kTokens + token),
-                            work_.quantised.scaled + from, there);
+            copy_part_later<8>(shared_address(place.steps + group * kTokens + token),
+                               work_.quantised.scaled + from, there);
         }
         end_copies();
     }

@@ -26,19 +26,12 @@ __device__ __forceinline__ void copy_later(unsigned to, const void* from, bool t
                  : "memory");
 #endif
 }
-// The same for 4 bytes.
-__device__ __forceinline__ void copy_word_later(unsigned to, const void* from, bool there) {
+// The same for 4 or 8 bytes.
+template <int kBytes>
+__device__ __forceinline__ void copy_part_later(unsigned to, const void* from, bool there) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
-                 "r"(there ? 4 : 0)
-                 : "memory");
-#endif
-}
-// The same for 8 bytes.
-__device__ __forceinline__ void copy_pair_later(unsigned to, const void* from, bool there) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from),
-                 "r"(there ? 8 : 0)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(from),
+                 "r"(there ? kBytes : 0), "n"(kBytes)
                  : "memory");
 #endif
 }
